@@ -127,6 +127,7 @@ units:
 processes:
 	$(MAKE) test-zk
 	$(MAKE) test-ui
+	$(MAKE) test-start
 
 computed:
 	SEEDS='$(or $(SEEDS),2)' nice -n 19 $(RERUN) -- -timeout=30m $(PLAIN)
@@ -217,6 +218,10 @@ test-ui: ## Drive the console with a headless Chromium, and holdfast top in tmux
 		echo; echo '*** The test of holdfast top did NOT run: there is no tmux here (Debian: tmux).'; \
 	fi
 
+.PHONY: test-start
+test-start: ## Run the commands and programs of README.md and docs/start at a cluster of node dev
+	@$(RERUN) -v -- -tags=e2e -count=1 -timeout=15m ./test/start
+
 .PHONY: e2e
 e2e: images ## Run the tests with containers: real processes, disks and partitions; E2E=full takes no short cuts
 	@mkdir -p bin; rm -f bin/e2e-figures.*
@@ -229,6 +234,7 @@ proof: ## Run everything, long: SOAK=20000 seeds, 1,000 power cuts, all planted 
 	go test -race -count=1 -timeout 30m ./...
 	for module in $(MODULES); do go -C $$module test -count=1 -timeout=30m ./...; done
 	$(MAKE) test-zk ZK='-seeds=500'
+	$(MAKE) test-start
 	$(MAKE) sim SEEDS=100
 	$(MAKE) model TIME=30s STATES=40000000
 	$(MAKE) planted

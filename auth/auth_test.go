@@ -59,7 +59,7 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// A token is found by its digest until it expires, and nothing prints it.
+// A token is found by its digest until it expires, and no output shows it.
 func TestToken(t *testing.T) {
 	token, line := lineOf(t, "web", Client, moment())
 	book, err := Parse([]byte("tokens:\n" + line + "\n"))
@@ -170,8 +170,8 @@ func TestCertificateNames(t *testing.T) {
 	}
 }
 
-// A keeper takes what a changed file says, adds and removes included. A file that makes no sense, or is gone, changes
-// nothing, until it is right again.
+// A keeper uses the new content of a changed file, added and removed names included. An invalid or missing file changes
+// nothing, until it is valid again.
 func TestReload(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "auth.yaml")
 	write := func(text string) {
@@ -190,8 +190,8 @@ func TestReload(t *testing.T) {
 	was, _ := k.Book().Token(one, moment())
 	expect := func(when string, hasOne, hasTwo, failing bool) {
 		t.Helper()
-		k.look()
-		k.look() // a content counts at the second look
+		k.reload()
+		k.reload() // new content counts at the second read
 		_, o := k.Book().Token(one, moment())
 		_, w := k.Book().Token(two, moment())
 		if (o == Accepted) != hasOne || (w == Accepted) != hasTwo || k.Failing() != failing {
@@ -230,8 +230,8 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// A file that is written line by line makes sense at the end of each line. A look in between takes no name away: its
-// streams would end. A content counts once two looks in a row have found it.
+// A file that is written line by line is valid after each line. A read in between removes no name: its streams would
+// end. New content counts once two reads in a row have found it.
 func TestAFileThatIsBeingWritten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "auth.yaml")
 	one, first := lineOf(t, "one", Client, time.Time{})
@@ -250,13 +250,13 @@ func TestAFileThatIsBeingWritten(t *testing.T) {
 	whole := "tokens:\n" + second + "\n" + third + "\n"
 	for _, part := range []string{"tokens:\n", "tokens:\n" + second + "\n", whole} {
 		write(part)
-		k.look()
+		k.reload()
 		if _, why := k.Book().Token(two, moment()); why != Accepted || k.Failing() {
 			t.Errorf("after %d of %d bytes: the token of the former and the next file is %v, failing %v", len(part),
 				len(whole), why, k.Failing())
 		}
 	}
-	k.look()
+	k.reload()
 	_, gone := k.Book().Token(one, moment())
 	if _, why := k.Book().Token(three, moment()); why != Accepted || gone != Unknown {
 		t.Errorf("the whole file: the new token is %v, the removed one %v", why, gone)

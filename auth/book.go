@@ -24,7 +24,7 @@ const (
 	MaxName = 256
 )
 
-// Book is what a file says: who is known, and with which roles. It does not change. Safe for concurrent use.
+// Book is the content of a file: the known callers with their roles. It never changes. Safe for concurrent use.
 type Book struct {
 	tokens map[Digest]Identity
 	names  map[string]Identity
@@ -50,7 +50,7 @@ type certificateEntry struct {
 }
 
 // Parse reads a file: YAML with the keys tokens and certificates. The error names the entry and the field; it never
-// shows a value of sha256, where somebody may have put the token itself.
+// shows a value of sha256, because a user may have put the token itself there.
 func Parse(b []byte) (*Book, error) {
 	if len(b) > MaxFileBytes {
 		return nil, fmt.Errorf("is larger than %d bytes", MaxFileBytes)
@@ -85,7 +85,7 @@ func Parse(b []byte) (*Book, error) {
 	return book, nil
 }
 
-// withoutQuotes returns the text of a YAML error without the values that it quotes: one may be a secret.
+// withoutQuotes returns the text of a YAML error without the quoted values, which may be secrets.
 func withoutQuotes(err error) string {
 	text := err.Error()
 	for {
@@ -144,7 +144,7 @@ func (b *Book) addCertificate(c certificateEntry) error {
 	return nil
 }
 
-// checkName checks a name that appears in logs and metrics. A token in its place is refused without being shown.
+// checkName checks a name that appears in logs and metrics. A token used as a name is refused without being shown.
 func checkName(name string) error {
 	printable := strings.IndexFunc(name, func(r rune) bool { return r < ' ' || r > '~' }) < 0
 	switch {
@@ -167,12 +167,12 @@ func entry(name string, roles []string, expires string) (Identity, error) {
 		if id.Expires, err = time.Parse(time.RFC3339, expires); err != nil {
 			return Identity{}, fmt.Errorf("expires of %s: must be a time such as 2027-01-31T00:00:00Z", name)
 		}
-		id.Expires = id.Expires.UTC() // one form of each moment: identities are compared
+		id.Expires = id.Expires.UTC() // one form of each moment, because identities are compared
 	}
 	return id, nil
 }
 
-// Refusal says why nobody is known by what a caller showed.
+// Refusal is why a token or certificate identifies no caller.
 type Refusal uint8
 
 // Refusals.
@@ -181,12 +181,12 @@ const (
 	Accepted Refusal = iota
 	// Unknown: the file has no such token or name.
 	Unknown
-	// Expired: the file has it, with a time that has passed.
+	// Expired: the entry's time has passed.
 	Expired
 )
 
-// Token returns whose token it is at now. The map is asked for the digest of the token, and no caller can choose
-// digests close to one that is in it: how long the answer takes says nothing of any secret.
+// Token returns the owner of a token at now. The look-up uses the token's digest, and no caller can choose digests near
+// an existing digest: the duration of the answer reveals no secret.
 func (b *Book) Token(t Token, now time.Time) (Identity, Refusal) {
 	digest := t.Digest()
 	id, ok := b.tokens[digest]
@@ -206,8 +206,8 @@ func (b *Book) Certificate(names []string, now time.Time) (Identity, Refusal) {
 	return Identity{}, Unknown
 }
 
-// Now returns the identity as the book has it at now: with the roles of now, or a refusal if the entry is gone, has
-// another token, or has expired.
+// Now returns the identity in the book at now: with its present roles, or a refusal if the entry is gone, has another
+// token, or has expired.
 func (b *Book) Now(i Identity, now time.Time) (Identity, Refusal) {
 	is, ok := b.names[i.Name]
 	if !ok || is.digest != i.digest {
@@ -228,7 +228,7 @@ func (b *Book) Counts() (tokens, certificates int) {
 	return len(b.tokens), len(b.names) - len(b.tokens)
 }
 
-// Entries returns the identities of the book, in no order. They show no secret.
+// Entries returns the identities of the book, unordered and without secrets.
 func (b *Book) Entries() []Identity {
 	all := make([]Identity, 0, len(b.names))
 	for _, id := range b.names {

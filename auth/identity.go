@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// Identity is a caller whose name was verified. The zero value is nobody.
+// Identity is a caller with a verified name. The zero value is an anonymous caller.
 type Identity struct {
 	// Name has the kind in front, so that no token has the name of a certificate: token:web, uri:spiffe://x/web,
 	// dns:web.example.org or cn:web.
 	Name string
-	// Roles are those that the file gave the name when the identity was made.
+	// Roles are the name's roles in the file when the identity was made.
 	Roles Roles
 	// Expires is when the file ends the name; zero is never.
 	Expires time.Time
@@ -30,14 +30,14 @@ func With(ctx context.Context, i Identity) context.Context {
 	return context.WithValue(ctx, identityKey{}, i)
 }
 
-// From returns the identity of the caller of a context; nobody when calls are not authenticated.
+// From returns the identity of a context's caller; anonymous when calls are not authenticated.
 func From(ctx context.Context) Identity {
 	i, _ := ctx.Value(identityKey{}).(Identity)
 	return i
 }
 
-// CertificateNames returns the names of a verified certificate in the order in which the file is asked for them: its
-// URIs, its DNS names, its common name.
+// CertificateNames returns the names of a verified certificate in the order in which they are looked up: its URIs, its
+// DNS names, its common name.
 func CertificateNames(c *x509.Certificate) []string {
 	var names []string
 	for _, u := range c.URIs {

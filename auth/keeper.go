@@ -14,7 +14,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// ReloadInterval is how long a change of the file takes to count, at most. A node looks twice in that time.
+// ReloadInterval bounds the delay until a change of the file counts. A node reads the file twice in that time.
 const ReloadInterval = 5 * time.Second
 
 // Keeper holds the book of a file, and reads the file again when it changes. Safe for concurrent use; Run runs once.
@@ -23,8 +23,8 @@ type Keeper struct {
 	logger  hclog.Logger
 	book    atomic.Pointer[Book]
 	failing atomic.Bool
-	// last is what was judged last, whether it was a book or not, and seen another content that the look before has
-	// found. They belong to Run.
+	// last is the content that was parsed last, valid or not, and seen a different content of the previous read. Both
+	// belong to Run.
 	last, seen []byte
 }
 
@@ -50,18 +50,18 @@ func read(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = f.Close() }() // it was only read
+	defer func() { _ = f.Close() }() // opened for reading only
 	return io.ReadAll(io.LimitReader(f, MaxFileBytes+1))
 }
 
-// Book returns what the file said when it was last right.
+// Book returns the last valid content of the file.
 func (k *Keeper) Book() *Book { return k.book.Load() }
 
-// Failing reports whether the file could not be read, or made no sense, at the last look.
+// Failing reports whether the file was unreadable or invalid at the last read.
 func (k *Keeper) Failing() bool { return k.failing.Load() }
 
-// Run looks at the file until ctx ends. A file that makes no sense, or is not there, changes nothing: what was read
-// before stays in force, and the log says why.
+// Run reads the file until ctx ends. An invalid or missing file changes nothing: the former content stays in force, and
+// the log has the error.
 func (k *Keeper) Run(ctx context.Context) error {
 	tick := time.NewTicker(ReloadInterval / 2)
 	defer tick.Stop()
@@ -70,19 +70,19 @@ func (k *Keeper) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-			k.look()
+			k.reload()
 		}
 	}
 }
 
-// errEmptied is what is wrong with a file that has nothing in it any more: it is being written, or its disk is full. If
-// it counted, every stream would end.
-var errEmptied = errors.New("it is empty: write \"tokens: []\" if nobody is to be let in")
+// errEmptied refuses a file without any content: it is being written, or its disk is full. If it counted, every stream
+// would end.
+var errEmptied = errors.New("the file is empty: write \"tokens: []\" to admit no caller")
 
-// look reads the file, which is small, and compares it: times and sizes of files may stay the same when they change.
-// Another content counts once two looks in a row have found it: a file that is written line by line makes sense after
-// each line, and the names that are not there yet would lose their streams.
-func (k *Keeper) look() {
+// reload reads the file, which is small, and compares its content: times and sizes of files may stay the same when the
+// content changes. New content counts once two reads in a row have found it: a file that is written line by line is
+// valid after each line, and names on later lines would lose their streams.
+func (k *Keeper) reload() {
 	b, err := read(k.path)
 	if err != nil {
 		k.complain(err)
@@ -114,7 +114,7 @@ func (k *Keeper) look() {
 		"tokens", tokens, "certificates", certificates, "added", added, "removed", removed, "changed", changed)
 }
 
-// complain says once that the file is wrong, until it is right again or wrong otherwise.
+// complain logs an error of the file once, until the file is valid again or has another error.
 func (k *Keeper) complain(err error) {
 	if k.failing.Swap(true) && k.last == nil {
 		return
@@ -123,10 +123,10 @@ func (k *Keeper) complain(err error) {
 		"error", err, "advice", "the former contents stay in force: correct the file")
 }
 
-// mostNames bounds the names that a line lists.
-const mostNames = 20
+// maxNames bounds the names that a line lists.
+const maxNames = 20
 
-// since returns the names of entries that a book has more, less, and otherwise than a former one.
+// since returns the names of the entries that b has added, removed and changed compared with a former book.
 func (b *Book) since(former *Book) (added, removed, changed []string) {
 	for name, id := range b.names {
 		switch was, ok := former.names[name]; {
@@ -143,7 +143,7 @@ func (b *Book) since(former *Book) (added, removed, changed []string) {
 	}
 	for _, names := range []*[]string{&added, &removed, &changed} {
 		slices.Sort(*names)
-		*names = (*names)[:min(len(*names), mostNames)]
+		*names = (*names)[:min(len(*names), maxNames)]
 	}
 	return added, removed, changed
 }

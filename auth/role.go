@@ -1,5 +1,5 @@
-// Package auth holds who may do what: roles, bearer tokens, names of certificates, the file that has them, and the
-// table of what each call needs. It knows no network. docs/operations.md describes it for operators.
+// Package auth decides who may do what: roles, bearer tokens, names of certificates, the file that lists them, and the
+// table of the roles that each call needs. It knows no network. docs/operations/security.md describes it for operators.
 package auth
 
 import (
@@ -15,22 +15,22 @@ type Roles uint8
 const (
 	// Client opens, resumes and closes its own sessions, and uses the tree as far as access lists allow.
 	Client Roles = 1 << iota
-	// Reader sees listings of sessions, watches them, and reads metrics.
+	// Reader lists and watches sessions, and reads metrics.
 	Reader
 	// Operator runs the cluster from day to day.
 	Operator
-	// Admin may do everything: it also changes members, and takes backups, which hold all data and the password hashes of
-	// access lists.
+	// Admin may do everything: it also changes members, and takes backups, which hold all data and the password hashes
+	// of access lists.
 	Admin
 )
 
-// AnyRole are all roles: what each caller that is known may do.
+// AnyRole are all roles, for calls of every known caller.
 const AnyRole = Client | Reader | Operator | Admin
 
 // roleNames are the names of the roles, in the order of their bits.
 func roleNames() [4]string { return [...]string{"client", "reader", "operator", "admin"} }
 
-// implied returns the set with the roles that its own include.
+// implied returns the set with the roles that its roles include.
 func (r Roles) implied() Roles {
 	if r&Admin != 0 {
 		r |= AnyRole
@@ -41,7 +41,7 @@ func (r Roles) implied() Roles {
 	return r
 }
 
-// Allow reports whether the set has one of the roles of need, or one that includes it.
+// Allow reports whether the set has a role of need, or a role that includes it.
 func (r Roles) Allow(need Roles) bool { return r.implied()&need != 0 }
 
 // Names returns the names of the roles in the set.

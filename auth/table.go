@@ -6,35 +6,35 @@ import (
 	holdfastv1 "holdfast/proto/holdfast/v1"
 )
 
-// Call says what one call needs.
+// Call describes the requirements of a call.
 type Call struct {
-	// Needs are the roles of which the caller must have one. Open calls need none, and no name either.
+	// Needs are the allowed roles; the caller needs one of them. Open calls need neither a role nor a name.
 	Needs Roles
 	Open  bool
-	// Act is the name of the act in the audit log; empty for a call that is not audited. Calls of operators that change
-	// something, or that take secrets out of the cluster, have one.
+	// Act is the name of the act in the audit log; empty for a call that is not audited. Operators' calls that change
+	// something, or that return secrets of the cluster, have an Act.
 	Act string
 }
 
-// Table says what each call needs, by its full method. A call without a row is refused.
+// Table has the requirements of each call, by its full method. A call without a row is refused.
 type Table map[string]Call
 
-// Reflection of gRPC, both versions. Callers need a name: it tells strangers which release runs here.
+// Reflection of gRPC, both versions. Callers need a name, because reflection reveals the server's release.
 const (
 	reflectionV1      = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
 	reflectionV1Alpha = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
 )
 
-// ClientPort is the table of the client port. The order is that of docs/operations.md.
+// ClientPort is the table of the client port. The order is that of docs/operations/security.md.
 func ClientPort() Table {
 	t := Table{
-		// Everybody: load balancers and probes have no tokens.
+		// Open: load balancers and probes have no tokens.
 		grpc_health_v1.Health_Check_FullMethodName: {Open: true},
 		grpc_health_v1.Health_List_FullMethodName:  {Open: true},
 		grpc_health_v1.Health_Watch_FullMethodName: {Open: true},
 	}
 	t.need(AnyRole, reflectionV1, reflectionV1Alpha,
-		// A client learns addresses, and asks what became of a session that it knows by its id.
+		// A client learns addresses, and reads the fate of a session that it knows by its id.
 		holdfastv1.ClusterService_GetStatus_FullMethodName, holdfastv1.ClusterService_ListMembers_FullMethodName,
 		holdfastv1.SessionService_GetSession_FullMethodName)
 	t.need(Client,
@@ -45,8 +45,8 @@ func ClientPort() Table {
 		holdfastv1.TreeService_DeleteTree_FullMethodName, holdfastv1.TreeService_Set_FullMethodName,
 		holdfastv1.TreeService_SetACL_FullMethodName, holdfastv1.TreeService_Transact_FullMethodName,
 		holdfastv1.IdService_AllocateIds_FullMethodName)
-	// A Connect stream is for all who may read the tree. Each of its requests needs what the call needs that does the
-	// same alone, see [holdfast/transport/guard.Requests].
+	// A Connect stream is for all who may read the tree. Each of its requests has the requirements of the corresponding
+	// single call, see [holdfast/transport/authz.Requests].
 	t.need(Client|Reader, holdfastv1.SessionService_Connect_FullMethodName)
 	t.need(Client|Reader, // within the access lists of the tree
 		holdfastv1.TreeService_Get_FullMethodName, holdfastv1.TreeService_Exists_FullMethodName,
@@ -57,7 +57,7 @@ func ClientPort() Table {
 		holdfastv1.SessionService_ListSessions_FullMethodName, holdfastv1.SessionService_WatchSessions_FullMethodName,
 		holdfastv1.ClusterService_ListConnections_FullMethodName,
 		holdfastv1.AdminService_ExplainSession_FullMethodName, holdfastv1.AdminService_ListDeaths_FullMethodName)
-	// What operators do: each row has an act.
+	// Operators' acts: each row has an Act.
 	t[holdfastv1.AdminService_KillSessions_FullMethodName] = Call{Needs: Operator, Act: "kill sessions"}
 	t[holdfastv1.ClusterService_DrainNode_FullMethodName] = Call{Needs: Operator, Act: "drain node"}
 	t[holdfastv1.ClusterService_UndrainNode_FullMethodName] = Call{Needs: Operator, Act: "undrain node"}
@@ -79,8 +79,8 @@ func (t Table) need(roles Roles, methods ...string) {
 	}
 }
 
-// SuperWrites is the act of a write that no access list of the tree holds back (P1 of the tree). It has no row: writes
-// come in streams with others, and rows are about calls.
+// SuperWrites is the act of a write that bypasses all access lists of the tree (P1 principals). It has no row: such
+// writes share streams with other writes, and rows are about calls.
 const SuperWrites = "write as super"
 
 // Acts returns the names of the acts of a table, each once, and [SuperWrites].

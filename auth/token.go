@@ -10,17 +10,17 @@ import (
 	"strings"
 )
 
-// tokenPrefix begins each token, so that people and programs that look for leaked secrets recognize one.
+// tokenPrefix begins each token, so that people and programs recognize a leaked token.
 const tokenPrefix = "holdfast_"
 
-// secretBytes is how much of a token is random. 32 random bytes cannot be guessed, so one SHA-256 protects them on
-// disk: a slow hash is for passwords, and would cost each call tens of milliseconds.
+// secretBytes is the number of random bytes in a token. 32 random bytes cannot be guessed, so one SHA-256 protects them
+// on disk: a slow hash is for passwords, and would cost each call tens of milliseconds.
 const secretBytes = 32
 
 // Token is a bearer token: a secret. It prints as a placeholder, so that no log and no error shows it.
 type Token struct{ secret string }
 
-// Digest is what a file has of a token: its SHA-256.
+// Digest is a token's SHA-256, as files store it.
 type Digest [sha256.Size]byte
 
 // NewToken returns a token of 32 random bytes.
@@ -30,7 +30,7 @@ func NewToken() Token {
 	return Token{tokenPrefix + base64.RawURLEncoding.EncodeToString(b[:])}
 }
 
-// ErrNotToken says that a text is no token. It does not repeat the text.
+// ErrNotToken refuses an invalid token without repeating the text.
 var ErrNotToken = errors.New("not a token: must be holdfast_ and 43 characters, " +
 	"as \"holdfast auth token new\" prints it")
 
@@ -53,7 +53,7 @@ func (Token) String() string { return tokenPrefix + "(secret)" }
 // GoString returns a placeholder.
 func (t Token) GoString() string { return t.String() }
 
-// Secret returns the text of the token, for whoever made it or sends it.
+// Secret returns the text of the token, for its maker or its sender.
 func (t Token) Secret() string { return t.secret }
 
 // Digest returns the token's digest.
@@ -62,7 +62,7 @@ func (t Token) Digest() Digest { return sha256.Sum256([]byte(t.secret)) }
 // String is the digest in hexadecimal.
 func (d Digest) String() string { return hex.EncodeToString(d[:]) }
 
-// tokenText matches what looks like a token, or like most of one.
+// tokenText matches text that looks like a token, or like most of a token.
 var tokenText = regexp.MustCompile(`\b` + tokenPrefix + `[0-9A-Za-z_-]{16,}`)
 
 // WithoutTokens returns s with a placeholder for each token in it.

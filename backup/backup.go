@@ -49,7 +49,7 @@ type Header struct {
 	Cluster      string
 	Node         session.Node
 	Version      string
-	Taken        time.Time
+	TakenAt      time.Time
 	Index, Term  uint64
 	Confirmed    bool
 	FeatureLevel uint32
@@ -73,7 +73,7 @@ func damaged(format string, args ...any) error { return &DamagedError{fmt.Sprint
 // HeaderProto returns a header for the wire and the disk.
 func HeaderProto(h Header) *holdfastv1.SnapshotHeader {
 	return &holdfastv1.SnapshotHeader{
-		Format: session.BackupFormat, ClusterId: h.Cluster, Node: uint32(h.Node), Version: h.Version, TakenAt: timestamppb.New(h.Taken),
+		Format: session.BackupFormat, ClusterId: h.Cluster, Node: uint32(h.Node), Version: h.Version, TakenAt: timestamppb.New(h.TakenAt),
 		Index: h.Index, Term: h.Term, Confirmed: h.Confirmed, FeatureLevel: h.FeatureLevel, Sessions: h.Sessions,
 		Certificates: h.Certificates, TreeEntries: h.Entries, TreeEphemerals: h.Ephemerals, Bytes: h.Bytes,
 		Sha256: h.SHA256[:], StateDigest: h.StateDigest[:],
@@ -106,7 +106,7 @@ func HeaderFrom(m *holdfastv1.SnapshotHeader) (Header, error) {
 	case len(m.GetStateDigest()) != len(h.StateDigest):
 		return h, &session.FieldError{Field: "header.state_digest", Limit: "16 bytes"}
 	}
-	h.Taken = m.GetTakenAt().AsTime()
+	h.TakenAt = m.GetTakenAt().AsTime()
 	copy(h.SHA256[:], m.GetSha256())
 	copy(h.StateDigest[:], m.GetStateDigest())
 	return h, nil

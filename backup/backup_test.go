@@ -18,7 +18,7 @@ import (
 
 func headed(records []byte) backup.Header {
 	return backup.Header{
-		Cluster: "orders", Node: 2, Version: "v1", Taken: time.Unix(1_700_000_000, 5e6).UTC(), Index: 7, Term: 3,
+		Cluster: "orders", Node: 2, Version: "v1", TakenAt: time.Unix(1_700_000_000, 5e6).UTC(), Index: 7, Term: 3,
 		Confirmed: true, FeatureLevel: 1, Sessions: 4, Certificates: 5, Entries: 6, Ephemerals: 2,
 		Bytes: uint64(len(records)), SHA256: sha256.Sum256(records), StateDigest: [16]byte{1, 2},
 	}

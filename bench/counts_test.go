@@ -22,7 +22,7 @@ import (
 	"holdfast/test/bubble"
 	"holdfast/test/loopback"
 	"holdfast/test/proc"
-	"holdfast/transport/guard"
+	"holdfast/transport/authz"
 )
 
 // The tests of this file play small works against three nodes in this process, and hold them to counts: log entries,
@@ -71,15 +71,18 @@ func newCluster(t *testing.T) *cluster {
 	})
 	for i, p := range c.peers {
 		cfg := config.Default()
-		cfg.Auth.Mode = guard.None
+		cfg.Auth.Mode = authz.None
 		cfg.Node, cfg.Peers = p.Node, c.peers
-		cfg.DataDir, cfg.Gate = filepath.Join(t.TempDir(), "data"), config.Gate{} // no budget: a refusal is no open
+		cfg.DataDir, cfg.RateLimits = filepath.Join(t.TempDir(), "data"), config.RateLimits{} // no budget: a refusal is no open
 		cfg.Listen.Client, cfg.Listen.Raft, cfg.Listen.Peer, cfg.Listen.HTTP = p.Client, p.Raft, p.Peer, c.http[i]
 		cfg.Listen.ZooKeeper = c.zk[i]
 		n, err := node.New(cfg, node.Options{
-			Logger: hclog.NewNullLogger(), Network: &network{c},
-			Disk: func(logs raft.LogStore, stable raft.StableStore) (raft.LogStore, raft.StableStore) {
-				return slowLog{logs}, stable
+			Logger: hclog.NewNullLogger(),
+			Platform: node.Platform{
+				Network: &network{c},
+				Disk: func(logs raft.LogStore, stable raft.StableStore) (raft.LogStore, raft.StableStore) {
+					return slowLog{logs}, stable
+				},
 			},
 		})
 		if err != nil {
@@ -258,7 +261,7 @@ func TestTouchesShareMessages(t *testing.T) {
 	}
 	defer func() { _ = sdk.Close() }()
 	openSDK(t, sdk, sessions)
-	taken := func() float64 { return c.sum("holdfast_led_touches_total") }
+	taken := func() float64 { return c.sum("holdfast_leader_touches_total") }
 	c.await("all sessions are touched once", taken, taken()+sessions)
 	begin, bytes, between := taken(), sent.Load(), c.peerBytes.Load()
 	entries := c.sum("holdfast_log_entries_proposed_total")

@@ -5,8 +5,8 @@
 //	make bench-peers WORKS=open,opens RUNS=5       some works
 //	.bin/bench -peers bin/node,old=/tmp/old/node   two builds of Holdfast, in turns
 //
-// docs/benchmarks.md says what each work is. Absolute times are those of the machine, and of what else it does: compare
-// columns of one run.
+// The functions of package play that return a Work say what each work is. Absolute times are those of the machine, and
+// of what else it does: compare columns of one run.
 package main
 
 import (

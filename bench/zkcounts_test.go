@@ -71,8 +71,8 @@ func memory() uint64 {
 	return m.HeapAlloc + m.StackInuse
 }
 
-// An idle client of ZooKeeper costs its node no goroutine and no buffer (Z10), and once its connection is gone only
-// what its session costs.
+// An idle client of ZooKeeper costs its node no goroutine and no buffer (Z10 idle connections), and once its connection
+// is gone only what its session costs.
 func TestIdleZooKeeperClientIsSmall(t *testing.T) {
 	const n, mostConnection, mostSession = 2000, 4 << 10, 6 << 10
 	c := newCluster(t)

@@ -15,7 +15,7 @@ import (
 
 // Explained is the result of [Client.Explain].
 type Explained struct {
-	// Session is zero after the end of the session, and Vigil, which says what keeps it alive, as well.
+	// Session and Vigil (what keeps the session alive) are zero after the session's end.
 	Session session.Session
 	Vigil   session.Vigil
 	// Certificate is nil while the session lives.
@@ -24,8 +24,8 @@ type Explained struct {
 	State session.NodeState
 }
 
-// Explain says what keeps a session alive, or how it ended. It reads as [Client.Get] does, but no read-only node
-// answers. Safe for concurrent use.
+// Explain reports what keeps a session alive, or how the session ended. Explain reads like [Client.Get], but read-only
+// nodes do not answer. Safe for concurrent use.
 func (c *Client) Explain(ctx context.Context, id session.ID) (Explained, error) {
 	e, state, err := unary.Read(ctx, c.nodes,
 		func(ctx context.Context, cc *grpc.ClientConn, o session.ReadOptions) (unary.Answer[Explained], error) {
@@ -62,7 +62,7 @@ func explained(answer *holdfastv1.ExplainSessionResponse) (Explained, error) {
 	return Explained{Session: s, Vigil: *v}, nil
 }
 
-// DeathOptions says which ends of sessions to list.
+// DeathOptions describes which ends of sessions to list.
 type DeathOptions struct {
 	session.DeathFilter
 	// PageSize is the largest number of certificates on a page, 1 to [session.MaxPage]; 0 is the node's choice.
@@ -83,8 +83,8 @@ type DeathPage struct {
 	State session.NodeState
 }
 
-// Deaths returns one page of the certificates that the cluster keeps, or of those of the local sessions of the node
-// that answers. Each page is a read of its own, as in [Client.List]. Safe for concurrent use.
+// Deaths returns one page of the death certificates that the cluster keeps, or of the certificates of local sessions at
+// the node that answers. Each page is a separate read, as in [Client.List]. Safe for concurrent use.
 func (c *Client) Deaths(ctx context.Context, o DeathOptions) (DeathPage, error) {
 	if o.PageSize < 0 || o.PageSize > session.MaxPage {
 		return DeathPage{}, fmt.Errorf("list deaths: %w",

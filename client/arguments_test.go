@@ -13,14 +13,14 @@ import (
 	"holdfast/tree"
 )
 
-// stuck has a node read nothing more of its client until the returned function is called, and fills the way to it:
-// what the client sends from now on waits in the client.
+// stuck makes a node read nothing more of its client until the returned function is called, and fills the connection:
+// later messages wait in the client.
 func stuck(t *testing.T, n *fakeNode, in *Tree) (goOn func()) {
 	t.Helper()
 	block := make(chan struct{})
 	n.answer(func(kind string) error {
 		<-block
-		if kind == "close" { // of the session that nobody waits for
+		if kind == "close" { // of the session that no caller waits for
 			return errMute
 		}
 		return nil
@@ -40,8 +40,8 @@ func stuck(t *testing.T, n *fakeNode, in *Tree) (goOn func()) {
 	}
 }
 
-// A call whose context ends has given its arguments back: the caller may use them for something else, although what
-// was asked for is still on its way. Without a copy the node gets, and keeps, what they are used for next.
+// After a call whose context ended, the caller may change the call's arguments, although the request is still queued.
+// Without a copy the node would get the changed arguments.
 func TestCallsThatEndGiveTheirArgumentsBack(t *testing.T) {
 	const meant, other = "meant", "other"
 	bubble.Test(t, func(t *testing.T) {

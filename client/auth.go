@@ -11,15 +11,15 @@ import (
 	"holdfast/session"
 )
 
-// A TokenSource returns the bearer token by which nodes know the client. The client asks it for each connection and
-// each call, so that a token can be replaced while the client runs. It must be safe for concurrent use, return soon,
-// and not show the token in its errors.
+// A TokenSource returns the bearer token that authenticates the client. The client calls it for each connection and
+// each call, so a token can be replaced while the client runs. A TokenSource must be safe for concurrent use, return
+// soon, and keep the token out of its errors.
 type TokenSource func(ctx context.Context) (string, error)
 
 // maxTokenBytes bounds a file with a token.
 const maxTokenBytes = 4096
 
-// errTokenText says that a source's text cannot be a token. It does not repeat the text.
+// errTokenText refuses a source's text without repeating the text.
 var errTokenText = errors.New("not a token: must be printable ASCII without spaces")
 
 // TokenFile returns the source that reads a token from a file, each time again. White space around the token counts for
@@ -30,7 +30,7 @@ func TokenFile(path string) TokenSource {
 		if err != nil {
 			return "", fmt.Errorf("reading the token: %w", err)
 		}
-		defer func() { _ = f.Close() }() // it was only read
+		defer func() { _ = f.Close() }() // opened for reading only
 		b, err := io.ReadAll(io.LimitReader(f, maxTokenBytes+1))
 		switch {
 		case err != nil:
@@ -47,7 +47,7 @@ func StaticToken(token string) TokenSource {
 	return func(context.Context) (string, error) { return token, nil }
 }
 
-// checked returns a source that refuses what cannot be a token: gRPC would put it into an error otherwise.
+// checked returns a source that validates tokens. An invalid token would otherwise appear in gRPC's error.
 func (s TokenSource) checked() TokenSource {
 	if s == nil {
 		return nil
@@ -64,12 +64,12 @@ func (s TokenSource) checked() TokenSource {
 	}
 }
 
-// checkToken refuses a token that would go over connections without TLS, unless it may.
+// checkToken refuses to send a token without TLS unless TokenWithoutTLS allows that.
 func checkToken(c *Config) error {
-	if c.Token == nil || c.TLS != nil || c.PlainToken {
+	if c.Token == nil || c.TLS != nil || c.TokenWithoutTLS {
 		return nil
 	}
 	return &session.FieldError{
-		Field: "token", Limit: "sent over TLS alone, unless plain token allows connections that everybody can read",
+		Field: "token", Limit: "sent only over TLS, unless TokenWithoutTLS (--token-without-tls) is set",
 	}
 }

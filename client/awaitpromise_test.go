@@ -11,8 +11,8 @@ import (
 	"holdfast/test/bubble"
 )
 
-// TestAwaitPromise: it returns at once with a promise, with the next one after a lapse, and with the reason when ctx or
-// the session ends.
+// TestAwaitPromise: AwaitPromise returns at once with a promise, with the next promise after a lapse, and with the
+// reason when ctx or the session ends.
 func TestAwaitPromise(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 3)

@@ -12,8 +12,8 @@ import (
 	"holdfast/test/bubble"
 )
 
-// Callers that open sessions at the same time share messages, in both directions, once the node has said that it takes
-// batches. Each gets its own session.
+// Callers that open sessions at the same time share messages, in both directions, once the node has reported that it
+// accepts batches. Each gets its own session.
 func TestOpensAtTheSameTimeShareMessages(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		const callers = 200
@@ -23,7 +23,7 @@ func TestOpensAtTheSameTimeShareMessages(t *testing.T) {
 		seen := map[session.ID]bool{}
 		block := make(chan struct{})
 		blocked := make(chan struct{})
-		go cl.loop.ask(func(*core.Core) { close(blocked); <-block })
+		go cl.loop.call(func(*core.Core) { close(blocked); <-block })
 		<-blocked
 		for range callers {
 			go func() {
@@ -54,14 +54,13 @@ func TestOpensAtTheSameTimeShareMessages(t *testing.T) {
 	})
 }
 
-// A client that ends answers every caller, also those whose inputs wait for a loop that is held up. Opens end with
-// ErrClosed.
-func TestTheEndOfAClientAnswersWhatWaits(t *testing.T) {
+// A client that ends answers every caller, also those whose inputs wait for a blocked loop. Opens end with ErrClosed.
+func TestTheEndOfAClientAnswersPendingCalls(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		_, cl := newModalTrial(t, 1, nil)
 		s := mustOpen(t, cl, 10*time.Second)
 		block, blocked := make(chan struct{}), make(chan struct{})
-		go cl.loop.ask(func(*core.Core) { close(blocked); <-block })
+		go cl.loop.call(func(*core.Core) { close(blocked); <-block })
 		<-blocked
 		const callers = 2*maxTurn + 10
 		opens, closes := make(chan error, callers), make(chan error, 1)

@@ -9,6 +9,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"holdfast/client/internal/core"
+	"holdfast/client/internal/core/conn"
+	sessions "holdfast/client/internal/core/session"
 	"holdfast/client/internal/route"
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
@@ -17,10 +19,10 @@ import (
 
 const benchTimeout = 40 * time.Second
 
-// benched is a client without goroutines: the benchmark plays its connection.
+// benched is a client without goroutines: the benchmark acts as its connection.
 type benched struct {
 	loop *loop
-	conn *core.Conn
+	conn *conn.Conn
 	sent []*holdfastv1.ClientMessage
 	held int
 }
@@ -38,22 +40,22 @@ func newBenched(b *testing.B) *benched {
 	return &benched{loop: l}
 }
 
-// turn takes a turn as the loop does, but keeps what is sent.
+// turn runs a turn like the loop, but keeps the messages.
 func (c *benched) turn(at time.Time, in core.Input) {
 	e := c.loop.core.Turn(core.Moment{Now: at}, in)
 	c.loop.sessions(e, 0)
-	for _, a := range e.Actions {
+	for _, a := range e.Conns.Actions {
 		switch a.Do {
-		case core.Dial:
+		case conn.Dial:
 			c.conn = a.Conn
-		case core.Send:
+		case conn.Send:
 			c.sent = append(c.sent, a.Message)
-		case core.HangUp, core.AskMembers:
+		case conn.HangUp, conn.AskMembers:
 		}
 	}
 }
 
-// answer plays the node: it grants opens and promises touches. It returns how many messages came.
+// answer acts as the node: it grants opens and promises touches. It returns the number of messages.
 func (c *benched) answer(at time.Time) (messages int) {
 	for len(c.sent) > 0 {
 		m := c.sent[0]
@@ -73,7 +75,7 @@ func (c *benched) add(b *testing.B, at time.Time) {
 	b.Helper()
 	w := newWaiter(b.Context())
 	w.Session = newSession(b.Context(), c.loop)
-	w.Want = core.Want{Timeout: benchTimeout, Request: session.RequestID{1}}
+	w.Want = sessions.Want{Spec: session.Spec{Timeout: benchTimeout}, Request: session.RequestID{1}}
 	former := c.conn
 	c.turn(at, core.Open{Call: &w.Call})
 	if former == nil {
@@ -85,7 +87,7 @@ func (c *benched) add(b *testing.B, at time.Time) {
 func (c *benched) openedMessage(seq uint64) *holdfastv1.ServerMessage {
 	c.held++
 	id := session.ID(c.held)
-	s := session.Session{ID: id, Timeout: benchTimeout, Owner: 1, Attachment: 1}
+	s := session.Session{ID: id, Spec: session.Spec{Timeout: benchTimeout}, Owner: 1, Attachment: 1}
 	return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Opened{Opened: &holdfastv1.Opened{
 		Seq: seq, Session: wire.SessionProto(s), Token: wire.TokenProto(session.Token{ID: id, Attachment: 1}),
 		SafeFor: wire.PromiseProto(promised(benchTimeout)),
@@ -98,9 +100,9 @@ func touchedMessage(seq uint64, safeFor time.Duration) *holdfastv1.ServerMessage
 	}}}
 }
 
-// BenchmarkSession is what one more session of a client costs: bytes that stay, and the work of a touch of all.
+// BenchmarkSession measures the cost of one more session of a client: memory, and the work of a touch of all.
 func BenchmarkSession(b *testing.B) {
-	const sessions = 10_000
+	const many = 10_000
 	b.Run("memory", func(b *testing.B) {
 		b.ReportAllocs()
 		c, at := newBenched(b), time.Now()
@@ -111,21 +113,21 @@ func BenchmarkSession(b *testing.B) {
 		b.ReportMetric(float64(heap()-before)/float64(c.held), "B-held/session")
 		runtime.KeepAlive(c)
 	})
-	b.Run(fmt.Sprintf("touch-of-%d", sessions), func(b *testing.B) {
+	b.Run(fmt.Sprintf("touch-of-%d", many), func(b *testing.B) {
 		b.ReportAllocs()
 		c, at := newBenched(b), time.Now()
-		for range sessions {
+		for range many {
 			c.add(b, at)
 		}
 		messages, touches := 0, 0
 		for b.Loop() {
-			at = at.Add(benchTimeout / core.TouchPart)
+			at = at.Add(benchTimeout / sessions.TouchPart)
 			c.turn(at, nil)
 			touches++
 			messages += c.answer(at)
 		}
 		b.ReportMetric(float64(messages)/float64(touches), "messages/interval")
-		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(touches)/sessions, "ns/session")
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(touches)/many, "ns/session")
 	})
 }
 

@@ -10,8 +10,8 @@ import (
 	"holdfast/test/bubble"
 )
 
-// A node ends each connection on which it is asked for something. A client that sends it again does not keep the nodes
-// busy with that, and its session lives.
+// A node ends each connection on which it gets a request. A client that repeats the request does not keep the nodes
+// busy, and its session lives.
 func TestBriefConnectionsAreFollowedByPauses(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTreeTrial(t, 2)

@@ -26,109 +26,111 @@ const (
 	DefaultHedgeDelay     = 250 * time.Millisecond
 )
 
-// InFlight says what the client does with a request in flight whose answer cannot come any more, because the connection
-// was lost or left, or a node lost its leadership.
+// InFlight decides about a request in flight whose answer can no longer arrive, because the connection was lost or
+// left, or a node lost its leadership.
 type InFlight uint8
 
 const (
-	// RepeatInFlight sends the request again, through whichever node serves next. This is safe: the cluster recognizes
-	// an open by its request id (O2), a resume by its attempt (M1), and a close by the attachment that it ends (M2).
+	// RepeatInFlight sends the request again, through the node that serves next. The repeat is safe: the cluster
+	// recognizes an open by its request id (O2 idempotent opens), a resume by its attempt (M1 a resume is a move), and
+	// a close by the attachment that it ends (M2 commands name their attachment).
 	RepeatInFlight InFlight = iota
 	// FailInFlight ends the call with [session.ErrOutcomeUnknown]: the request may or may not have taken effect. The
-	// client does not keep a session alive whose open or resume ended so. It still repeats the resumes by which it
-	// moves the sessions that it holds, all reads, and writes with [UntilAnswered], as are those of package recipes.
+	// client does not keep the session of such an open or resume alive. The client still repeats its own resumes of
+	// held sessions, all reads, and writes with [UntilAnswered], which package recipes uses for its writes.
 	FailInFlight
 )
 
-// Config says how a client reaches its cluster. Set either Endpoints or ConnectString; all else has defaults.
+// Config describes how a client reaches its cluster. Set either Endpoints or ConnectString; all else has defaults.
 type Config struct {
-	// Endpoints are the client addresses of 1 to [MaxServers] nodes, each once: host names or IP addresses as in
-	// [ParseConnectString], but always with a port, and used as they are written. With more than one address the client
-	// can move before a node has told it other addresses. [New] copies the list.
+	// Endpoints are the client addresses of 1 to [MaxServers] nodes, without duplicates: host names or IP addresses as
+	// in [ParseConnectString], but always with a port, and used as written. With more than one address the client can
+	// move before a node has named further addresses. [New] copies the list.
 	Endpoints []string
-	// ConnectString is another form of Endpoints, see [ParseConnectString]. It may also name a chroot.
+	// ConnectString is another form of Endpoints, see [ParseConnectString]. A ConnectString may also name a chroot.
 	ConnectString string
-	// OnlyEndpoints has the client connect to no other addresses than Endpoints. Without it a client learns the client
-	// addresses of all members of the cluster from the node that serves it, and again from time to time. It tries them
-	// after the Endpoints when its node is lost. So a client that was given one endpoint survives the death of that
-	// node. Learnt addresses that this client cannot reach, such as names inside of a container network, cost it little.
-	// Calls that only one node can answer go to that node all the same: [Client.Kill] of its local sessions,
-	// [ConnectionOf] and [SessionsOf].
+	// OnlyEndpoints limits the client to the addresses in Endpoints. By default a client learns the client addresses of
+	// all members from the node that serves it, again from time to time, and tries them after the Endpoints when the
+	// node is lost. So a client with one configured endpoint survives the death of that node. Unreachable learnt
+	// addresses, such as names inside a container network, cost little. Calls that only one node can answer go to that
+	// node in any case: [Client.Kill] of its local sessions, [ConnectionOf] and [SessionsOf].
 	OnlyEndpoints bool
 	// Dial connects to an address; nil is TCP. It must be safe for concurrent use.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
-	// Resolve returns all IP addresses of a host name. Each round over the servers calls it again, and tries its
-	// answers in random order. It must be safe for concurrent use. nil is the system's resolver, or no resolver if Dial
-	// is set: then Dial gets the names.
+	// Resolve returns all IP addresses of a host name. Each round over the servers calls Resolve again, and tries the
+	// addresses in random order. It must be safe for concurrent use. nil is the system's resolver, or no resolver if
+	// Dial is set: Dial then gets the names.
 	Resolve func(ctx context.Context, host string) ([]string, error)
 	// TLS speaks TLS with the nodes; nil does not.
 	TLS *TLS
-	// Instance names this client process in resumes (M1). It is 64 random bits that no other process, now or earlier,
-	// has; 0 draws them from crypto/rand.
+	// Instance identifies this client process in resumes (M1). It is 64 random bits, different for every process, now
+	// or earlier; 0 draws them from crypto/rand.
 	Instance uint64
 	// Logger gets lines about connections and moves, never about touches. nil is silence.
 	Logger hclog.Logger
 	// MinBackoff and MaxBackoff bound the waits between rounds over all endpoints, and between repeats of a request.
 	// The first three waits in a row are each drawn evenly from 0 to MinBackoff ("full jitter"), because a fail-over
-	// takes no longer. For each further wait the bound doubles, up to MaxBackoff and to a sixth of the shortest timeout of
-	// a session. 0 is the default. Apart from them, a client that has left more than five connections in a row, each
-	// within a second of coming to it, waits before the next: up to HedgeDelay, and up to 1/24 of its shortest timeout.
+	// takes no longer. For each further wait the bound doubles, up to MaxBackoff and to a sixth of the shortest timeout
+	// of a session. 0 is the default. Separately, a client that has left more than five connections in a row, each
+	// within a second of its start, waits before the next connection: up to HedgeDelay, and up to 1/24 of its shortest
+	// timeout.
 	MinBackoff, MaxBackoff time.Duration
 	// ConnectTimeout bounds one attempt to connect, and one attempt of a single call at one node. A sixth of the
 	// smallest session timeout bounds attempts to connect too. 0 is [DefaultConnectTimeout].
 	ConnectTimeout time.Duration
-	// HedgeDelay is the time from one attempt to connect to the next one, which runs beside it. A twenty-fourth of the
-	// smallest session timeout bounds it too. The client uses the first connection that is up and closes the others. 0
-	// is [DefaultHedgeDelay].
+	// HedgeDelay is the delay before the client starts another attempt to connect, in parallel with the pending
+	// attempts. A twenty-fourth of the smallest session timeout bounds the delay too. The client uses the first
+	// connection that is up and closes the others. 0 is [DefaultHedgeDelay].
 	HedgeDelay time.Duration
-	// ReadOnly allows read-only nodes: nodes that hear of no leader and have the setting read_only on. Without it the
-	// client passes over such nodes.
+	// ReadOnly allows read-only nodes: nodes that know no leader and have the setting read_only on. By default the
+	// client skips such nodes.
 	//
-	// [Client.Get] and [Client.List] then return the answer of a read-only node when no node with a leader answers.
-	// They ask the nodes beside each other, each a HedgeDelay after the one before, or sooner. Once a read-only node
-	// has answered, the others get at most another second. For the next two seconds reads go to this read-only node
-	// first. The State of a result says what kind of node answered.
+	// With ReadOnly, [Client.Get] and [Client.List] return the answer of a read-only node when no node with a leader
+	// answers. The client asks the nodes in parallel, each a HedgeDelay after the previous node, or sooner. Once a
+	// read-only node has answered, the other nodes get at most another second. For the next two seconds reads go to
+	// this read-only node first. The State of a result shows the mode of the node that answered.
 	//
-	// Watches of [Tree.Watch] begin and go on at such a node while the client finds no better one: they tell what has come
-	// to it. A better node then tells what it has missed. Reads of the tree ask for old answers one by one: [AllowStale].
+	// Watches of [Tree.Watch] start and continue at a read-only node while the client finds no better node; they
+	// deliver the changes that have reached the read-only node. A better node later delivers the missed changes. Reads
+	// of the tree allow old answers individually: [AllowStale].
 	//
-	// Sessions are [StateConnectedReadOnly] while the client is connected to such a node and finds no better one.
+	// Sessions are [StateConnectedReadOnly] while the client is connected to a read-only node and finds no better node.
 	// Writes, including opens and resumes, wait for a read-write node. So a session has no id before the client has
 	// found a read-write node.
 	ReadOnly bool
-	// OnNode, when set, is called each time when the connection for sessions is at another node, or its node changes
-	// its mode. It gets the node's address, and the last state that the node told, zero before the node has told one.
-	// All is zero without a connection.
+	// OnNode, when set, is called whenever the connection for sessions is at another node, or its node changes its
+	// mode. OnNode gets the node's address and the node's last reported state, which is zero before the first report.
+	// Both are zero without a connection.
 	//
 	// The client's own goroutine calls OnNode; in a [Pool] the goroutine of each connection does. It must return soon,
 	// and must not call the client. The client touches no session until OnNode returns. Contexts of sessions end in
 	// time all the same. The end of the client does not call OnNode.
 	OnNode func(address string, state session.NodeState)
-	// InFlight says what the client does with requests on a connection that is lost.
+	// InFlight decides about requests on a lost connection.
 	InFlight InFlight
-	// Principal names this client to the nodes: at most [session.MaxPrincipal] printable ASCII characters, without a
-	// space at either end. Clients with the same name share one budget at each node
-	// (max_arrivals_per_second_per_principal). Nodes do not verify the name: it makes clients that mean well share
-	// fairly. Empty is no name.
-	Principal string
-	// Digests are the names and passwords, as NAME:PASSWORD, by which access lists of the tree know the client (P1): at
-	// most [MaxDigests], each printable ASCII of at most [MaxDigestBytes]. The client sends them with each connection for
-	// sessions and the tree, so they are as secret as that connection.
+	// ClientName is the name of this client: at most [session.MaxClientName] printable ASCII characters, without a space
+	// at either end. Clients with the same name share one rate limit at each node
+	// (max_opens_and_resumes_per_second_per_client). Nodes do not verify the name: the limit only keeps well-meaning
+	// clients fair. Empty is no name.
+	ClientName string
+	// Digests are names and passwords, as NAME:PASSWORD, by which access lists of the tree identify the client (P1
+	// principals): at most [MaxDigests], each printable ASCII of at most [MaxDigestBytes]. The client sends them on
+	// each connection for sessions and the tree, so digests are only as secret as that connection.
 	Digests []string
 	// Token returns the bearer token by which nodes know the client, see [TokenFile]; nil sends none. Nodes with the
 	// setting auth refuse clients without a token or a certificate with [session.ErrUnauthenticated].
 	Token TokenSource
-	// PlainToken lets the client send its token over connections without TLS, where everybody on the way can read it.
-	// [New] refuses a Token without TLS otherwise.
-	PlainToken bool
-	// Trace returns the caller's place in a trace, as W3C's traceparent: nodes that trace make their spans of the call
-	// below it. [Client.Open], [Client.Resume], [Session.Upgrade], [Session.Close], the writes of a [Tree] and each call
-	// at a node without a session's connection call it, with their context. It must return soon and be safe for concurrent
-	// use. Empty is none, and so is anything else that is not a traceparent. nil names none.
-	// See docs/clients.md for an application with OpenTelemetry: the SDK itself does not link it.
+	// TokenWithoutTLS allows the client to send its token without TLS, where anyone on the network path can read the token.
+	// Otherwise [New] refuses a Token without TLS.
+	TokenWithoutTLS bool
+	// Trace returns the caller's W3C traceparent: nodes that trace make their spans children of this span.
+	// [Client.Open], [Client.Resume], [Session.Upgrade], [Session.Close], the writes of a [Tree] and each call outside
+	// a session's connection call Trace with their context. Trace must return soon and be safe for concurrent use.
+	// Nodes ignore empty and malformed values. nil means no trace. docs/clients.md shows an application with
+	// OpenTelemetry: the SDK itself does not link OpenTelemetry.
 	Trace func(ctx context.Context) string
-	// Rand is the source of the waits and of the order of the endpoints; nil is a source seeded by crypto/rand. The
-	// client uses it under a lock, so it need not be safe for concurrent use.
+	// Rand is the source of randomness for waits and for the order of the endpoints; nil is a source seeded by
+	// crypto/rand. The client serializes its use, so a Rand need not be safe for concurrent use.
 	Rand rand.Source
 
 	// dialer makes the connections, over Dial.
@@ -142,7 +144,7 @@ func complete(cfg Config) (Config, error) {
 		parsed, err := ParseConnectString(cfg.ConnectString)
 		if len(cfg.Endpoints) > 0 {
 			err = errors.Join(
-				err, &session.FieldError{Field: "endpoints", Limit: "must be empty beside a connect string"},
+				err, &session.FieldError{Field: "endpoints", Limit: "must be empty with a connect string"},
 			)
 		}
 		errs = append(errs, err)
@@ -156,8 +158,8 @@ func complete(cfg Config) (Config, error) {
 	if cfg.InFlight > FailInFlight {
 		errs = append(errs, &session.FieldError{Field: "in flight", Limit: "RepeatInFlight or FailInFlight"})
 	}
-	if cfg.Principal != "" && !wire.ValidPrincipal(cfg.Principal) {
-		errs = append(errs, &session.FieldError{Field: "principal", Limit: wire.PrincipalLimit()})
+	if cfg.ClientName != "" && !wire.ValidClientName(cfg.ClientName) {
+		errs = append(errs, &session.FieldError{Field: "client_name", Limit: wire.ClientNameLimit()})
 	}
 	errs = append(errs, checkDigests(cfg.Digests))
 	connects, err := newDialer(cfg.TLS, cfg.Dial, cfg.Logger)
@@ -189,13 +191,13 @@ func complete(cfg Config) (Config, error) {
 	return cfg, nil
 }
 
-// Bounds of [Config].Digests: their number, and the bytes of each.
+// Bounds of [Config].Digests.
 const (
 	MaxDigests     = 8
 	MaxDigestBytes = 256
 )
 
-// checkDigests checks what the client authenticates with. The error does not show passwords.
+// checkDigests validates digests. The error does not show passwords.
 func checkDigests(digests []string) error {
 	if len(digests) > MaxDigests {
 		return &session.FieldError{Field: "digests", Limit: fmt.Sprintf("at most %d", MaxDigests)}

@@ -37,7 +37,7 @@ func TestASecondAnswerPromisesMore(t *testing.T) {
 	})
 }
 
-// S5, S3: after a suspension the second answer to a touch from before it promises nothing, as the first one would not.
+// S5, S3: after a suspension the second answer to an earlier touch promises nothing, like the first answer.
 func TestASecondAnswerPromisesNothingAfterASuspension(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)

@@ -16,22 +16,22 @@ import (
 // MaxListedConnections is the largest [ConnectionOptions].Limit.
 const MaxListedConnections = 1000
 
-// ConnectionOptions says which connections of a node to list: those that match all fields that are set.
+// ConnectionOptions describes which connections of a node to list: those that match all fields that are set.
 type ConnectionOptions struct {
 	// Limit is how many connections, the busiest first, 1 to [MaxListedConnections]; 0 is 100.
 	Limit int
 	// Session keeps the connection that serves it; 0 is any.
 	Session session.ID
-	// Principal keeps the connections of a caller whose name contains this text, or one of whose principals does. Upper
-	// and lower case differ; empty is any.
+	// Principal selects connections whose caller's name, or one of whose principals, contains this text. Upper and
+	// lower case differ; empty is any.
 	Principal string
 	// SessionIDs is how many ids of its sessions each connection comes with: for all of Limit, at most 100,000.
 	SessionIDs int
 }
 
-// ConnectionList is what a node says of its connections.
+// ConnectionList is a node's report about its connections.
 type ConnectionList struct {
-	// Connections are the busiest, in this order. There may be fewer than asked for: an answer has at most about 1 MiB.
+	// Connections are the busiest, in this order. There may be fewer than requested: an answer has at most about 1 MiB.
 	Connections []ClientConnection
 	// Total is how many of the node's connections match.
 	Total uint64
@@ -41,21 +41,24 @@ type ConnectionList struct {
 type ClientConnection struct {
 	// Address is the client's end, host:port.
 	Address string
-	// Protocol is grpc, zookeeper, or unknown to this release.
+	// Protocol is grpc or zookeeper, or unknown for a value that this release does not know.
 	Protocol string
-	// Name is the name under which the node knows the caller, empty for none. Without Verified, the client says so itself.
+	// Name is the name under which the node knows the caller, empty for none. Without Verified, the client says so
+	// itself.
 	Name     string
 	Verified bool
-	// Principals are whom the node vouches for in access lists of the tree, as SCHEME:ID; of a digest the name alone.
+	// Principals are the principals of the connection in access lists of the tree, as SCHEME:ID; for a digest the name
+	// without the password.
 	Principals []string
 	Since      time.Time
-	// Sessions and Watches are those that the connection has. Requests counts the client's messages, of which a batch is
-	// one, and so is a touch of all sessions. Unsent is how many bytes the node holds for the client.
+	// Sessions and Watches count those of the connection. Requests counts the client's messages: a batch counts as one
+	// message, and so does a touch of all sessions. Unsent is the number of bytes that the node has queued for the
+	// client.
 	Sessions, Watches, Requests, Unsent uint64
-	// SessionIDs are ids of its sessions, as many as were asked for: all of them if there are no more.
+	// SessionIDs are ids of the connection's sessions, at most as many as requested.
 	SessionIDs []session.ID
-	// Rate is how many requests came in a second, over the time Over until now: some seconds if somebody asked lately,
-	// otherwise the life of the connection.
+	// Rate is the number of requests a second, measured over the interval Over until now: some seconds if the rate was
+	// read recently, otherwise the life of the connection.
 	Rate float64
 	Over time.Duration
 }
@@ -68,9 +71,9 @@ func (c *Client) Connections(ctx context.Context, endpoint string, o ConnectionO
 		return ConnectionList{}, fmt.Errorf("list connections: %w",
 			&session.FieldError{Field: "limit", Limit: fmt.Sprintf("0 to %d", MaxListedConnections)})
 	}
-	if most := maxIDs / cmp.Or(o.Limit, 100); o.SessionIDs < 0 || o.SessionIDs > most {
+	if limit := maxIDs / cmp.Or(o.Limit, 100); o.SessionIDs < 0 || o.SessionIDs > limit {
 		return ConnectionList{}, fmt.Errorf("list connections: %w",
-			&session.FieldError{Field: "session_ids", Limit: fmt.Sprintf("0 to %d", most)})
+			&session.FieldError{Field: "session_ids", Limit: fmt.Sprintf("0 to %d", limit)})
 	}
 	var answer *holdfastv1.ListConnectionsResponse
 	err := c.nodes.At(ctx, endpoint, func(ctx context.Context, cc *grpc.ClientConn) (err error) {

@@ -42,8 +42,8 @@ func connecting(token session.Token) map[string]func(context.Context, *Client) e
 }
 
 // A call that every node denies ends with the reason as soon as the last node has answered: without any wait, but for
-// nodes that are silent, of which a client knows after an attempt to connect. Nodes that have answered are not unreachable,
-// and a node that denies the client has done nothing of what it was asked for.
+// nodes that are silent, of which a client knows after an attempt to connect. Nodes that have answered are not
+// unreachable, and a node that denies the client has done nothing of what it was asked for.
 func TestDeniedCallsEndAtOnce(t *testing.T) {
 	for name, other := range map[string]struct {
 		sick func(*fakeNode)
@@ -87,7 +87,7 @@ func TestDeniedCallsEndAtOnce(t *testing.T) {
 	}
 }
 
-// A call goes on while a node may serve it: one that serves, or one that says something else.
+// A call continues while a node may serve it: a node that serves, or one with another answer than a denial.
 func TestADenialDoesNotOutrankOtherNodes(t *testing.T) {
 	for name, third := range map[string]func(n *fakeNode){
 		"serves": func(*fakeNode) {},
@@ -110,9 +110,9 @@ func TestADenialDoesNotOutrankOtherNodes(t *testing.T) {
 	}
 }
 
-// A session that is held, and a watch that is in place, survive that every node denies the client for a while, as when a
-// token is replaced too late. New calls are denied meanwhile.
-func TestWhatIsHeldSurvivesADenial(t *testing.T) {
+// A session that is held, and a watch that is in place, survive that every node denies the client for a while, as when
+// a token is replaced too late. New calls are denied meanwhile.
+func TestHeldSessionsSurviveADenial(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTreeTrial(t, 2)
 		s := mustOpen(t, cl, time.Minute)

@@ -14,19 +14,19 @@ import (
 // Drain says how far a node has come that is being drained.
 type Drain struct {
 	Since time.Time
-	// Connections are those of clients that still have global sessions there, and Sessions these sessions. Local are the
-	// node's local sessions, which end with it.
+	// Connections counts connections of clients that still have global sessions at the node, and Sessions counts these
+	// sessions. Local counts the node's local sessions, which end with the node.
 	Connections, Sessions, Local uint64
-	// Leads says that the node still leads.
+	// Leads reports whether the node still leads.
 	Leads bool
-	// Done says that nobody has to be waited for: see docs/operations.md.
+	// Done reports whether no client is left to wait for: see docs/operations/day2.md.
 	Done bool
 }
 
-// DrainNode begins to drain a node, at whose endpoint, host:port, it must be: leadership and clients go to other nodes.
-// It returns at once; [Client.Status] shows how far the node has come. A repeat changes nothing. The error is a
-// [session.DrainRefusedError] if the nodes that remain would be no quorum or could not take the clients; with force
-// there is none. Safe for concurrent use.
+// DrainNode starts to drain the node at endpoint, host:port: leadership and clients move to other nodes. DrainNode
+// returns at once; [Client.Status] shows the progress. A repeat changes nothing. Without force, the error is a
+// [session.DrainRefusedError] if the remaining nodes would be no quorum or could not serve the clients. Safe for
+// concurrent use.
 func (c *Client) DrainNode(ctx context.Context, endpoint string, node session.Node, force bool) (Drain, error) {
 	var answer *holdfastv1.DrainNodeResponse
 	err := c.nodes.At(ctx, endpoint, func(ctx context.Context, cc *grpc.ClientConn) (err error) {
@@ -40,7 +40,7 @@ func (c *Client) DrainNode(ctx context.Context, endpoint string, node session.No
 	if d := drainFrom(answer.GetDrain()); d != nil {
 		return *d, nil
 	}
-	return Drain{}, nil // it was undrained meanwhile
+	return Drain{}, nil // another caller has undrained the node
 }
 
 // UndrainNode ends what [Client.DrainNode] began, and reports whether the node was being drained. Safe for concurrent

@@ -6,21 +6,24 @@ import (
 	"time"
 
 	"holdfast/client/internal/core"
+	"holdfast/client/internal/core/conn"
+	sessions "holdfast/client/internal/core/session"
 	"holdfast/session"
 )
 
-// N4: an application that hears of a message of a node, such as the end of a session, and then reads, reads nothing
-// older than the index in the message. The test holds the session's mutex, because no API stops a turn between the two
-// steps.
+// N4: an application that learns of a node's message, such as the end of a session, and then reads, reads nothing older
+// than the index in the message. The test holds the session's mutex, because no API stops a turn between the two steps.
 func TestN4TheIndexOfAMessageIsSeenBeforeItsEffects(t *testing.T) {
 	l := newLoop(Config{}, newClock(), shared{occupancy: new(occupancy), seen: new(seen)}, core.Config{})
 	first, s := newSession(t.Context(), l), newSession(t.Context(), l)
 	var turn sync.WaitGroup
 	s.mu.Lock() // the session cannot end meanwhile
 	turn.Go(func() {
-		e := &core.Effects{Seen: 7}
+		e := &core.Effects{Conns: conn.Effects{Known: conn.Known{Seen: 7}}}
 		for _, one := range []*Session{first, s} {
-			e.Ended = append(e.Ended, core.Ended{Session: &core.Session{Handle: one}, Err: session.ErrMoved})
+			e.Sessions.Ended = append(e.Sessions.Ended, sessions.Ended{
+				Session: &sessions.Session{Handle: one}, Err: session.ErrMoved,
+			})
 		}
 		l.bring(t.Context(), e, 0)
 	})
@@ -32,9 +35,9 @@ func TestN4TheIndexOfAMessageIsSeenBeforeItsEffects(t *testing.T) {
 	turn.Wait()
 }
 
-// A promise that arrives after the timer of the former one is reported to the core as missed, unless the core has seen
-// the lapse itself or the application has closed the session. No API tells when the timer is faster than a turn, so the
-// test performs the effects of a turn itself.
+// A promise that arrives after the timer of the former promise is reported to the core as missed, unless the core has
+// seen the lapse itself or the application has closed the session. No API shows when the timer is faster than a turn,
+// so the test performs the effects of a turn itself.
 func TestAPromiseAfterItsTimerIsMissed(t *testing.T) {
 	l := newLoop(Config{}, newClock(), shared{occupancy: new(occupancy), seen: new(seen)}, core.Config{})
 	for name, promised := range map[string]struct{ regained, closing, missed bool }{
@@ -44,9 +47,9 @@ func TestAPromiseAfterItsTimerIsMissed(t *testing.T) {
 	} {
 		s := newSession(t.Context(), l) // its context has ended
 		s.closing = promised.closing
-		h := &core.Session{Handle: s}
+		h := &sessions.Session{Handle: s}
 		e := new(core.Effects)
-		e.Promised = []core.Promised{
+		e.Sessions.Promised = []sessions.Promised{
 			{Session: h, Handle: s, Until: time.Now().Add(time.Minute), Regained: promised.regained},
 			{Session: h, Handle: s, Until: time.Now().Add(time.Hour)},
 		}

@@ -1,7 +1,7 @@
 package client
 
 import (
-	"holdfast/client/internal/core"
+	sessions "holdfast/client/internal/core/session"
 	"holdfast/client/internal/route"
 )
 
@@ -9,10 +9,10 @@ import (
 var (
 	// ErrLapsed is the cause of the end of a [Session.Context] when the last promise ran out. From then on the cluster
 	// may expire the session. The session may also get a new promise, see [Session.Context].
-	ErrLapsed = core.ErrLapsed
-	// ErrUnreachable: no node answered in the last round over all of them. About a local session it says that no node
-	// answered that may know the session. It also wraps the errors of the attempts.
+	ErrLapsed = sessions.ErrLapsed
+	// ErrUnreachable: no node answered in the last round over all of them. For a local session: no node answered that
+	// may know the session. ErrUnreachable also wraps the errors of the attempts.
 	ErrUnreachable = route.ErrUnreachable
 	// ErrHeld: the client, or another client of its pool, holds the session already.
-	ErrHeld = core.ErrHeld
+	ErrHeld = sessions.ErrHeld
 )

@@ -4,35 +4,35 @@ import (
 	"sync"
 	"time"
 
-	"holdfast/client/internal/core"
+	sessions "holdfast/client/internal/core/session"
 	"holdfast/session"
 )
 
-// EventKind says what happened to a session.
+// EventKind is the kind of a session's event.
 type EventKind uint8
 
 // Kinds of events. The last event of a session is [Moved] or [Ended].
 const (
 	// Connected: a node serves the session, for the first time or after a move.
-	Connected = EventKind(core.KindConnected)
-	// Disconnected: the connection was lost, or its node has stopped serving reads too. The client looks for another
+	Connected = EventKind(sessions.KindConnected)
+	// Disconnected: the connection was lost, or its node has stopped serving reads too. The client searches for another
 	// node.
-	Disconnected = EventKind(core.KindDisconnected)
-	// Jeopardy: the node hears of no leader with a quorum. Touches may not count, and the client looks for another
+	Disconnected = EventKind(sessions.KindDisconnected)
+	// Jeopardy: the node knows no leader with a quorum. Touches may not count, and the client searches for another
 	// node.
-	Jeopardy = EventKind(core.KindJeopardy)
+	Jeopardy = EventKind(sessions.KindJeopardy)
 	// JeopardyEnded: touches count again.
-	JeopardyEnded = EventKind(core.KindJeopardyEnded)
+	JeopardyEnded = EventKind(sessions.KindJeopardyEnded)
 	// Lapsed: the promise ran out; [Session.Context] has ended.
-	Lapsed = EventKind(core.KindLapsed)
+	Lapsed = EventKind(sessions.KindLapsed)
 	// Regained: there is a promise again, and a new [Session.Context].
-	Regained = EventKind(core.KindRegained)
+	Regained = EventKind(sessions.KindRegained)
 	// ReadOnly: the connected node serves reads only; see [StateConnectedReadOnly].
-	ReadOnly = EventKind(core.KindReadOnly)
+	ReadOnly = EventKind(sessions.KindReadOnly)
 	// Moved: another client has resumed the session; it has ended here, with [session.ErrMoved].
-	Moved = EventKind(core.KindMoved)
-	// Ended: the session has ended in another way than [Moved]; Err says why.
-	Ended = EventKind(core.KindEnded)
+	Moved = EventKind(sessions.KindMoved)
+	// Ended: the session has ended in another way than [Moved]; Err has the reason.
+	Ended = EventKind(sessions.KindEnded)
 )
 
 // String returns the kind in lower case.
@@ -64,7 +64,7 @@ func (k EventKind) String() string {
 // Event is something that happened to a session: a transition of its state with the reason, or a change that leaves the
 // state as it is. In the second case From and State are the same.
 type Event struct {
-	// Kind says what happened; Err has the reason.
+	// Err has the reason of the event.
 	Kind EventKind
 	// From is the state before the event, State the one after it.
 	From, State State
@@ -83,12 +83,13 @@ type Event struct {
 	Dropped uint64
 }
 
-// eventBuffer is the number of unread events that a session keeps. A further event drops the oldest one and counts it,
-// so the last event of a session is never dropped.
+// eventBuffer is the number of unread events that a session keeps. A further event drops the oldest event and counts
+// it, so the last event of a session is never dropped.
 const eventBuffer = 64
 
-// eventQueue holds the unread events of a session. The loop alone pushes, so there is room once the oldest event was
-// dropped. A session has no channel until its application asks for events, which saves memory with many sessions.
+// eventQueue holds the unread events of a session. The loop alone pushes, so the queue has capacity once the oldest
+// event was dropped. A session has no channel until its application asks for events, which saves memory with many
+// sessions.
 type eventQueue struct {
 	mu      sync.Mutex
 	ch      chan Event // guarded by mu; nil until the application asks for events
@@ -97,7 +98,7 @@ type eventQueue struct {
 	ended   bool       // guarded by mu
 }
 
-// channel returns the channel of events. The first call makes it.
+// channel returns the channel of events, made by the first call.
 func (q *eventQueue) channel() <-chan Event {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -106,7 +107,7 @@ func (q *eventQueue) channel() <-chan Event {
 	}
 	q.ch = make(chan Event, eventBuffer)
 	for _, e := range q.early {
-		q.ch <- e // has room: early holds no more than the buffer
+		q.ch <- e // never blocks: early holds no more than the buffer
 	}
 	q.early = nil
 	if q.ended {
@@ -115,7 +116,7 @@ func (q *eventQueue) channel() <-chan Event {
 	return q.ch
 }
 
-// push adds an event. It never waits for a reader.
+// push adds an event without waiting for a reader.
 func (q *eventQueue) push(e Event) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -7,11 +7,13 @@ import (
 	"time"
 
 	"holdfast/client"
+	"holdfast/client/recipes"
+	"holdfast/tree"
 )
 
-// Example is the README's, for a cluster that "node dev" runs.
+// Example is a session and the lock of the README, for a cluster that "node dev" runs.
 func Example() {
-	work := func(ctx context.Context) error { return ctx.Err() }
+	writeReport := func(ctx context.Context, _ tree.Stamp) error { return ctx.Err() }
 	run := func(ctx context.Context) error {
 		c, err := client.New(client.Config{Endpoints: []string{"127.0.0.1:7400", "127.0.0.1:7410", "127.0.0.1:7420"}})
 		if err != nil {
@@ -22,8 +24,9 @@ func Example() {
 		if err != nil {
 			return err
 		}
-		// s.Context() is cancelled before the cluster can have expired the session: work under it.
-		err = work(s.Context())
+		err = recipes.NewLock(s, "/locks/report").Do(ctx, func(ctx context.Context, token tree.Stamp) error {
+			return writeReport(ctx, token) // ctx ends before another client can get the lock; the storage checks the token
+		})
 		return errors.Join(err, s.Close(ctx))
 	}
 	fmt.Println(run(context.Background()))

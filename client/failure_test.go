@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/client/internal/core"
+	"holdfast/client/internal/core/conn"
 	"holdfast/session"
 	"holdfast/test/bubble"
 )
@@ -21,8 +21,7 @@ func wantWord(t *testing.T, call string, err, word error) {
 	}
 }
 
-// A call reports the refusal of the one node that lives, wherever that node stands in the list and however the other
-// nodes are dead.
+// A call returns the refusal of the one living node, at any place in the list and however the other nodes are dead.
 func TestARefusalIsReportedWhenOtherNodesAreSilent(t *testing.T) {
 	for name, kill := range map[string]func(n *fakeNode){
 		"down":  (*fakeNode).down,
@@ -101,7 +100,7 @@ func TestSilentNodesAreUnreachableAfterARefusal(t *testing.T) {
 		},
 		"Open": func(ctx context.Context, cl *Client, word error) error {
 			first := make(chan error)
-			go func() { first <- open(ctx, cl) }() // keeps the client looking for a node
+			go func() { first <- open(ctx, cl) }() // keeps the client searching for a node
 			time.Sleep(12 * time.Second)
 			err := open(ctx, cl)
 			wantWord(t, "the first Open", <-first, word)
@@ -161,7 +160,7 @@ func TestADeadlineDoesNotHideARefusal(t *testing.T) {
 }
 
 // Only its own node knows a local session. When that node does not serve, the other nodes name it, and the session has
-// not ended. The error says what both did.
+// not ended. The error contains both answers.
 func TestCallsForALocalSessionWhoseNodeDoesNotServe(t *testing.T) {
 	for name, tt := range map[string]struct {
 		sick func(home *fakeNode)
@@ -240,16 +239,16 @@ func TestARefusalIsReportedToAllWaitingCallers(t *testing.T) {
 	})
 }
 
-// A node that takes requests and answers none counts as unreachable.
+// A node that accepts requests and answers none counts as unreachable.
 func TestAStalledNodeIsUnreachable(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		c.node(1).refuseAll(errMute)
-		ctx, cancel := context.WithTimeout(t.Context(), core.AskAfter+core.SignWithin+time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), conn.AskAfter+conn.SignWithin+time.Millisecond)
 		defer cancel()
 		if _, err := cl.Open(ctx, SessionOptions{Timeout: 10 * time.Second}); !errors.Is(err, ErrUnreachable) ||
-			!errors.Is(err, core.ErrStalled) {
-			t.Errorf("got %v, want %v because of %v", err, ErrUnreachable, core.ErrStalled)
+			!errors.Is(err, conn.ErrStalled) {
+			t.Errorf("got %v, want %v because of %v", err, ErrUnreachable, conn.ErrStalled)
 		}
 	})
 }

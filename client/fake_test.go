@@ -36,9 +36,9 @@ type fakeCluster struct {
 	left       session.Node // is no member any more; 0 for none
 	// localOff and upgradeOff are the settings of the cluster.
 	localOff, upgradeOff bool
-	// tree is what the nodes have of the tree, nil for none.
+	// tree is the nodes' tree, nil for none.
 	tree *fakeTree
-	// told is what watches of sessions are told.
+	// told are the events for watches of sessions.
 	told []session.Event
 	// promises, when set, collects the latest end of a promise of each session.
 	promises map[session.ID]time.Time
@@ -65,33 +65,32 @@ type fakeNode struct {
 	address string
 	number  session.Node
 
-	listener   *bufconn.Listener // nil while down
-	server     *grpc.Server
-	streams    map[*fakeStream]bool
-	hang       bool          // new connections are never established
-	delay      time.Duration // how long a new connection takes
-	dials      []time.Duration
-	principals []string // the principals of the calls
-	got        []string // the requests received, with the time since the start
-	batches    []int    // the sizes of the batches received
-	many       []int    // the sizes of the resumes of several sessions received
+	listener    *bufconn.Listener // nil while down
+	server      *grpc.Server
+	streams     map[*fakeStream]bool
+	hang        bool          // new connections are never established
+	delay       time.Duration // the time until a new connection is up
+	dials       []time.Duration
+	clientNames []string // the client names of the calls
+	got         []string // the requests received, with the time since the start
+	batches     []int    // the sizes of the batches received
+	many        []int    // the sizes of the resumes of several sessions received
 
 	// denies, when set, is how the node ends each Connect stream.
 	denies error
-	// script, when set, decides what the node does with a request of a kind: nil does it, an error refuses it. errMute
-	// swallows the request, errMuteAfter does it and swallows the answer.
+	// script, when set, decides what the node does with a request of a kind: nil performs it, an error refuses it.
+	// errMute swallows the request, errMuteAfter performs it and swallows the answer.
 	script func(kind string) error
 	// promise, when set, returns the promise for a touch whose smallest timeout is given; negative for none.
 	promise func(smallest time.Duration) time.Duration
 	// failures are the errors that touches report, by session.
 	failures map[session.ID]error
-	// state is told with each answer when it has a mode. A read-only node refuses writes. A node whose index is behind
-	// what the client has seen refuses with LAGGING.
+	// state is in each answer when it has a mode. A read-only node refuses writes. A node whose index is behind the
+	// client's refuses with LAGGING.
 	state session.NodeState
-	// stale: the node answers reads although its state is older than what the client has seen, which N4 forbids.
+	// stale: the node answers reads although its state is older than the client's, which N4 forbids.
 	stale bool
-	// underWay counts the writes that the node still does while it is read-only: it has asked the leader for them
-	// before.
+	// underWay counts the writes that the node still does while it is read-only: it has sent them to the leader before.
 	underWay int
 	// muteGrants: the node grants resumes without a promise.
 	muteGrants bool
@@ -112,7 +111,7 @@ type fakeStream struct {
 func (s *fakeStream) push(m *holdfastv1.ServerMessage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_ = s.Send(m) // a stream that has ended takes no messages
+	_ = s.Send(m) // a stream that has ended accepts no messages
 }
 
 func newFakeCluster(t *testing.T, nodes int) *fakeCluster {
@@ -259,7 +258,7 @@ func (c *fakeCluster) end(id session.ID, cause session.Cause) session.Certificat
 	return cert
 }
 
-// expire has a session expire, and tells the stream that serves it.
+// expire makes a session expire, and notifies the stream that serves it.
 func (c *fakeCluster) expire(id session.ID) {
 	var s *fakeStream
 	var cert session.Certificate
@@ -281,8 +280,8 @@ func newTrial(t *testing.T, nodes, known int) (*fakeCluster, *Client) {
 	return c, newTestClient(t, c, c.endpoints(1, known))
 }
 
-// newModalTrial is newTrial with nodes that tell their state, read-write at index 10, and with a client that knows all
-// nodes and allows read-only ones. change, when not nil, changes the client's configuration.
+// newModalTrial is newTrial with nodes that report their state, read-write at index 10, and with a client that knows
+// all nodes and allows read-only nodes. change, when not nil, changes the client's configuration.
 func newModalTrial(t *testing.T, nodes int, change func(*Config)) (*fakeCluster, *Client) {
 	t.Helper()
 	c := newFakeCluster(t, nodes)
@@ -310,7 +309,8 @@ func newClientWith(t *testing.T, cfg Config) *Client {
 	return newLearningClient(t, cfg)
 }
 
-// newToldClient returns a client that is configured with node 1, and knows of other nodes what that tells it unasked.
+// newToldClient returns a client that is configured with node 1, and only knows other nodes from its unrequested
+// reports.
 func newToldClient(t *testing.T, c *fakeCluster) *Client {
 	t.Helper()
 	c.node(1).refuse("members", session.ErrNoLeader)

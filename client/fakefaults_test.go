@@ -25,7 +25,7 @@ func (n *fakeNode) up() {
 	go func() { _ = server.Serve(listener) }() // ends with Stop
 }
 
-// down has the node cut all connections and refuse new ones.
+// down makes the node cut all connections and refuse new ones.
 func (n *fakeNode) down() {
 	var server *grpc.Server
 	n.c.set(func() {
@@ -41,7 +41,7 @@ func (n *fakeNode) down() {
 	}
 }
 
-// cut has the node cut all connections and accept new ones.
+// cut makes the node cut all connections and accept new ones.
 func (n *fakeNode) cut() {
 	var former *grpc.Server
 	n.c.set(func() { former = n.server })
@@ -91,7 +91,7 @@ func (n *fakeNode) jeopardyEnded() {
 	)
 }
 
-// becomes changes the mode of a node, which tells its clients at once, and waits until they have reacted.
+// becomes changes the mode of a node, which notifies its clients at once, and waits until they have reacted.
 func (n *fakeNode) becomes(mode session.Mode) {
 	n.c.set(func() { n.state.Mode = mode })
 	if mode == session.ModeReadWrite {
@@ -102,7 +102,7 @@ func (n *fakeNode) becomes(mode session.Mode) {
 	synctest.Wait()
 }
 
-// isIn sets the state that the node tells with its next answers.
+// isIn sets the state in the node's next answers.
 func (n *fakeNode) isIn(mode session.Mode, index uint64) {
 	n.c.set(func() { n.state = session.NodeState{Mode: mode, Index: index} })
 }
@@ -149,7 +149,7 @@ func (n *fakeNode) refuseFirst(requests int, err error) {
 	})
 }
 
-// refuseResumes has the node refuse the first resumes, each with what err returns for its number from 0.
+// refuseResumes makes the node refuse the first resumes, each with err's result for its number from 0.
 func (n *fakeNode) refuseResumes(first int, err func(i int) error) {
 	i := 0
 	n.answer(func(kind string) error {
@@ -161,7 +161,7 @@ func (n *fakeNode) refuseResumes(first int, err func(i int) error) {
 	})
 }
 
-// slow has the node take d for each request.
+// slow makes the node need d for each request.
 func (n *fakeNode) slow(d time.Duration) {
 	n.answer(func(string) error { time.Sleep(d); return nil })
 }

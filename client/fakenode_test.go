@@ -49,7 +49,7 @@ func (n *fakeNode) Connect(g grpc.BidiStreamingServer[holdfastv1.ClientMessage, 
 	}
 }
 
-// takeBatch does the requests of a batch, and answers all of them with one message.
+// takeBatch performs the requests of a batch, and answers all of them with one message.
 func (n *fakeNode) takeBatch(s *fakeStream, b *holdfastv1.Batch) {
 	n.c.set(func() {
 		n.batches = append(n.batches, len(b.GetRequests()))
@@ -72,8 +72,8 @@ func (n *fakeNode) takeBatch(s *fakeStream, b *holdfastv1.Batch) {
 	}
 }
 
-// resumeMany resumes each session as a resume of its own, and answers with one message. It answers nothing when the
-// script swallows any of them.
+// resumeMany resumes each session separately, and answers with one message. It answers nothing when the script swallows
+// any of them.
 func (n *fakeNode) resumeMany(s *fakeStream, m *holdfastv1.ResumeSessions) {
 	ids := m.GetIds()
 	n.c.set(func() {
@@ -116,7 +116,7 @@ func (n *fakeNode) resumeMany(s *fakeStream, m *holdfastv1.ResumeSessions) {
 	}
 }
 
-// fakeBatch is the largest batch that a fake node takes if it tells its state.
+// fakeBatch is the largest batch of a fake node that reports its state.
 const fakeBatch = 16
 
 func (n *fakeNode) handle(s *fakeStream, m *holdfastv1.ClientMessage) []*holdfastv1.ServerMessage {
@@ -153,7 +153,7 @@ func (n *fakeNode) handle(s *fakeStream, m *holdfastv1.ClientMessage) []*holdfas
 	return []*holdfastv1.ServerMessage{answer}
 }
 
-// stateProto returns the state that the node tells, nil for none. The caller holds mu.
+// stateProto returns the node's reported state, nil for none. The caller holds mu.
 func (n *fakeNode) stateProto() *holdfastv1.NodeState {
 	if n.state.Mode == 0 {
 		return nil
@@ -163,7 +163,7 @@ func (n *fakeNode) stateProto() *holdfastv1.NodeState {
 	}
 }
 
-// unreadable refuses a read that the node may not answer (N3, N4). The caller holds mu.
+// unreadable refuses a read that the node may not answer (N3 stale reads, N4 seen index). The caller holds mu.
 //
 //nolint:revive // flag-parameter: a field of the request
 func (n *fakeNode) unreadable(seen uint64, allowed bool) error {
@@ -177,8 +177,8 @@ func (n *fakeNode) unreadable(seen uint64, allowed bool) error {
 	return err
 }
 
-// behind refuses a request from a client that has seen a higher index (N4), and a write that the node cannot take (N2).
-// The caller holds mu.
+// behind refuses a request from a client that has seen a higher index (N4), and a write that a read-only node refuses
+// (N2 read-only refusals). The caller holds mu.
 func (n *fakeNode) behind(seen uint64, write bool) error {
 	switch {
 	case write && n.state.Mode == session.ModeReadOnly && n.underWay > 0:
@@ -272,7 +272,7 @@ func (n *fakeNode) do(s *fakeStream, m *holdfastv1.ClientMessage) (*holdfastv1.S
 	return n.doTree(s, m)
 }
 
-// promised returns the promise that an open or a touch brings (S2, S3).
+// promised returns the promise that an open or a touch brings (S2 opens and moves are touches, S3 length of a promise).
 func promised(timeout time.Duration) time.Duration { return timeout - timeout/100 - time.Millisecond }
 
 func credentialOf(id session.ID) session.Credential {
@@ -307,8 +307,9 @@ func (n *fakeNode) open(s *fakeStream, m *holdfastv1.Open) (held *fakeSession, r
 	c.opened++
 	c.attachment++
 	held = &fakeSession{served: s, Session: session.Session{
-		ID: session.ID(n.number)<<56 | session.ID(c.opened), Timeout: m.GetTimeout().AsDuration(), Owner: n.number,
-		Attachment: c.attachment, Labels: labels, Local: m.GetLocal(), OpenedIndex: uint64(c.opened),
+		ID:   session.ID(n.number)<<56 | session.ID(c.opened),
+		Spec: session.Spec{Timeout: m.GetTimeout().AsDuration(), Labels: labels}, Owner: n.number,
+		Attachment: c.attachment, Local: m.GetLocal(), OpenedIndex: uint64(c.opened),
 		OpenedAt: session.Epoch(),
 	}}
 	c.sessions[held.ID], c.requests[request] = held, held.ID

@@ -17,10 +17,10 @@ type fakeTree struct {
 	index   uint64
 	entries map[string]*fakeEntry
 	writers map[session.ID]*fakeWriter
-	// log are the events, of which those above start can be told again.
+	// log are the events, of which those above start can be delivered again.
 	log   []tree.Event
 	start tree.Stamp
-	// took are the writes in the order in which they took their numbers.
+	// took are the writes in the order of their numbers.
 	took []string
 	// acks are the acknowledgements in touches.
 	acks map[session.ID]uint64
@@ -33,7 +33,7 @@ type fakeEntry struct {
 	stat tree.Stat
 }
 
-// fakeWriter is what X2 keeps of a session.
+// fakeWriter is the kept state of a session's writes (X2 writers).
 type fakeWriter struct {
 	instance, applied, floor uint64
 	results                  map[uint64]tree.Result
@@ -205,7 +205,7 @@ func (n *fakeNode) write(s *fakeStream, m *holdfastv1.Write) (tree.Result, error
 	return result, nil
 }
 
-// apply takes a number: it carries out the operations, or does nothing for a void.
+// apply uses up a number: it carries out the operations, or does nothing for a void.
 func (f *fakeTree) apply(w tree.NumberedWrite, id session.ID) tree.Result {
 	result := tree.Result{Stamp: f.now(), Void: w.Void}
 	f.took = append(f.took, fmt.Sprintf("%d void %v", w.Number, w.Void))

@@ -15,12 +15,12 @@ func (s *fakeStream) add(spec tree.WatchSpec) {
 	s.watches[spec] = true
 }
 
-// watch adds watches, and tells those that come back what they have missed (V4).
+// watch adds watches, and delivers missed events to restored watches (V4 resumed watches).
 func (f *fakeTree) watch(s *fakeStream, a tree.Addition) {
 	mine := &fakeStream{watches: make(map[tree.WatchSpec]bool)}
 	for _, spec := range a.Watches {
 		s.add(spec)
-		if spec.Kind != tree.WatchExists { // only what the entry has become counts
+		if spec.Kind != tree.WatchExists { // only the entry's present state counts
 			mine.watches[spec] = true
 		}
 	}
@@ -42,7 +42,7 @@ func (f *fakeTree) watch(s *fakeStream, a tree.Addition) {
 	}
 }
 
-// owed tells the one-shots that come back what has become of their entries, unless an event has told it (V4).
+// owed delivers the fate of their entries to restored one-shots, unless an event has done so (V4).
 func (f *fakeTree) owed(s *fakeStream, a tree.Addition) {
 	for _, spec := range a.Watches {
 		entry := f.entries[spec.Path]
@@ -82,7 +82,7 @@ func (s *fakeStream) matches(e tree.Event) bool {
 	return false
 }
 
-// tellIf tells an event that matches, and ends the one-shots that hear it.
+// tellIf delivers an event that matches, and ends the one-shots that it fires.
 //
 //nolint:revive // flag-parameter: the condition reads better at the call
 func (s *fakeStream) tellIf(matches bool, e tree.Event) {
@@ -100,7 +100,7 @@ func (s *fakeStream) tellIf(matches bool, e tree.Event) {
 	})
 }
 
-// change changes the tree from outside, as another client does, and tells the watches.
+// change changes the tree like another client, and notifies the watches.
 func (c *fakeCluster) change(ops ...tree.Op) tree.Stamp {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -115,7 +115,7 @@ func (c *fakeCluster) change(ops ...tree.Op) tree.Stamp {
 	return result.Stamp
 }
 
-// tellEvents tells the events from one on to all connections. The caller holds mu.
+// tellEvents delivers the events from one on to all connections. The caller holds mu.
 func (c *fakeCluster) tellEvents(from int) {
 	for _, n := range c.nodes {
 		for s := range n.streams {
@@ -126,7 +126,7 @@ func (c *fakeCluster) tellEvents(from int) {
 	}
 }
 
-// taken returns the writes that took their numbers, in that order.
+// taken returns the writes that used their numbers, in that order.
 func (c *fakeCluster) taken() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

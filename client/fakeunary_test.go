@@ -58,7 +58,7 @@ func (n *fakeNode) GetSession(_ context.Context,
 	return nil, n.refusal(&session.ExpiredError{ID: id})
 }
 
-// WatchSessions tells as much as the cluster has for watches of sessions.
+// WatchSessions streams the cluster's events for watches of sessions.
 func (n *fakeNode) WatchSessions(_ *holdfastv1.WatchSessionsRequest,
 	stream grpc.ServerStreamingServer[holdfastv1.WatchSessionsResponse],
 ) error {
@@ -77,7 +77,7 @@ func (n *fakeNode) WatchSessions(_ *holdfastv1.WatchSessionsRequest,
 	return stream.Context().Err()
 }
 
-// refusal returns the status of err, with the state that the node tells. The caller holds mu.
+// refusal returns the status of err, with the node's reported state. The caller holds mu.
 func (n *fakeNode) refusal(err error) error {
 	d := wire.Detail(err)
 	d.State = n.stateProto()
@@ -191,8 +191,8 @@ func (n *fakeNode) ListMembers(context.Context,
 	return answer, n.scripted("members")
 }
 
-// heard notes the principal of a call.
+// heard notes the client name of a call.
 func (n *fakeNode) heard(ctx context.Context) {
 	md, _ := metadata.FromIncomingContext(ctx)
-	n.c.set(func() { n.principals = append(n.principals, md.Get("holdfast-principal")...) })
+	n.c.set(func() { n.clientNames = append(n.clientNames, md.Get("holdfast-client-name")...) })
 }

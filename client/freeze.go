@@ -13,19 +13,19 @@ import (
 	"holdfast/transport/wire"
 )
 
-// Freezing says that nothing expires in a cluster.
+// Freezing reports that nothing expires in a cluster.
 type Freezing struct {
 	// Left is for how long, unless an operator thaws the cluster before.
 	Left time.Duration
-	// Since is when an operator froze it, By is the operator, and Why the reason given.
+	// Since is the time of the freeze, By the operator, and Why the operator's reason.
 	Since   time.Time
 	By, Why string
 }
 
 // Freeze has no session of the cluster expire for d, 1 ms to [session.MaxFreeze], whatever freeze there was before.
 // Entries of the tree do not come due either. It is for operators: sessions are closed and killed as ever, and promises
-// do not become longer. why is shown by every node. After an error the cluster may be frozen; a repeat is safe. Safe for
-// concurrent use.
+// do not become longer. why is shown by every node. After an error the cluster may be frozen; a repeat is safe. Safe
+// for concurrent use.
 func (c *Client) Freeze(ctx context.Context, d time.Duration, why string) error {
 	err := c.operate(ctx, func(ctx context.Context, admin holdfastv1.AdminServiceClient) error {
 		_, err := admin.FreezeExpiry(ctx, &holdfastv1.FreezeExpiryRequest{For: durationpb.New(d), Why: why})
@@ -50,9 +50,9 @@ func (c *Client) Thaw(ctx context.Context) error {
 	return nil
 }
 
-// Extend keeps a global session for d from now on though it is silent, whatever extension there was before; at most
-// [session.MaxFreeze]. 0 takes an extension back. It is for operators: it needs no token, and the session's client gets
-// no longer promise. The error is [session.ErrExpired] when the session has ended, [session.ErrLimit] when too many are
+// Extend keeps a silent global session for d from now on, at most [session.MaxFreeze], and replaces an earlier
+// extension. 0 cancels an extension. Extend is for operators: it needs no token, and the session's client gets no
+// longer promise. The error is [session.ErrExpired] when the session has ended, [session.ErrLimit] when too many are
 // extended, or one of [Client.Freeze]. Safe for concurrent use.
 func (c *Client) Extend(ctx context.Context, id session.ID, d time.Duration) error {
 	err := c.operate(ctx, func(ctx context.Context, admin holdfastv1.AdminServiceClient) error {
@@ -65,7 +65,7 @@ func (c *Client) Extend(ctx context.Context, id session.ID, d time.Duration) err
 	return nil
 }
 
-// operate has any node do what an operator asks for.
+// operate sends an operator's request to any node.
 func (c *Client) operate(ctx context.Context,
 	do func(ctx context.Context, admin holdfastv1.AdminServiceClient) error,
 ) error {

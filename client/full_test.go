@@ -10,10 +10,10 @@ import (
 	"holdfast/test/bubble"
 )
 
-// noRoom returns the refusal of every node of a full cluster (O4).
-func noRoom() error {
+// sessionsFull returns the refusal of every node of a full cluster (O4 state limits).
+func sessionsFull() error {
 	return &session.LimitError{
-		Name: "max_sessions", Limit: "100 sessions, of which there are 100",
+		Name: "max_sessions", Limit: "100 sessions, 100 open",
 		RetryAfter: session.FullRetryAfter,
 	}
 }
@@ -28,7 +28,7 @@ func TestO4AnOpenWaitsForRoom(t *testing.T) {
 			n := c.node(i + 1)
 			n.answer(func(kind string) error {
 				if kind == "open" && time.Since(c.start) < full {
-					return noRoom()
+					return sessionsFull()
 				}
 				return nil
 			})
@@ -64,7 +64,7 @@ func TestO4AnOpenGivesUpWithItsContext(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
 		for i := range 2 {
 			n := c.node(i + 1)
-			n.refuseAll(noRoom())
+			n.refuseAll(sessionsFull())
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()

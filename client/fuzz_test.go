@@ -12,8 +12,7 @@ import (
 	"holdfast/test/fuzz/bound"
 )
 
-// A connect string that was parsed is written in one form, which parses to the same. Each of its servers can be
-// dialled.
+// A parsed connect string is written in one form, which parses to the same. Each of its servers can be dialled.
 func FuzzParseConnectString(f *testing.F) {
 	for _, s := range []string{
 		"h1:7400,h2/a/b", "[::1]:2,[fe80::1%eth0]", "a,b,c", "h/", "::", "h:1/\x7f",

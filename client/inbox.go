@@ -8,35 +8,35 @@ import (
 )
 
 const (
-	// maxOffers bounds the inputs from streams and lookups that wait for the loop. While as many wait, a stream reads no
-	// further message of its node.
+	// maxOffers bounds the inputs from streams and lookups that wait for the loop. While as many wait, a stream reads
+	// no further message of its node.
 	maxOffers = 64
-	// maxTurn bounds the inputs of one turn. The others wait for the next one, so that a touch is never late because of
-	// many callers.
+	// maxTurn bounds the inputs of one turn. Further inputs wait for the next turn, so that many callers do not delay a
+	// touch.
 	maxTurn = 1024
 )
 
-// inbox holds the inputs that wait for the loop. The inputs of callers have no bound of their own: each caller waits
-// for the answer to one. Safe for concurrent use; only the loop takes and closes.
+// inbox queues inputs for the loop. The inputs of callers need no bound: each caller waits for one answer. Safe for
+// concurrent use; only the loop calls take and close.
 type inbox struct {
-	// wake tells the loop that inputs wait. It has room for one.
+	// wake signals that inputs are queued. Its buffer holds one signal.
 	wake chan struct{}
-	// offers has room for the inputs of streams and lookups, from the offer to the end of the turn.
+	// offers limits the inputs of streams and lookups, from the offer to the end of the turn.
 	offers chan struct{}
 
 	mu      sync.Mutex
 	waiting []core.Input // guarded by mu
 	closed  bool         // guarded by mu
 
-	// taken belongs to the loop.
-	taken []core.Input
+	// batch belongs to the loop.
+	batch []core.Input
 }
 
 func newInbox() *inbox {
 	return &inbox{wake: make(chan struct{}, 1), offers: make(chan struct{}, maxOffers)}
 }
 
-// put adds the input of a caller. It reports false after the end of the loop, which takes every other input.
+// put queues the input of a caller. It reports false after the end of the loop; the loop handles every other input.
 func (b *inbox) put(in core.Input) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -50,7 +50,7 @@ func (b *inbox) put(in core.Input) bool {
 	return true
 }
 
-// offer adds the input of a stream or a lookup, once there is room. It gives up when ctx ends first.
+// offer adds the input of a stream or a lookup, once the inbox has capacity. It gives up when ctx ends first.
 func (b *inbox) offer(ctx context.Context, in core.Input) {
 	select {
 	case b.offers <- struct{}{}:
@@ -68,32 +68,32 @@ func (b *inbox) rouse() {
 	}
 }
 
-// take returns inputs in their order, at most [maxTurn]. They are good until done.
+// take returns queued inputs in their order, at most [maxTurn]. The slice is valid until done.
 func (b *inbox) take() []core.Input {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := min(len(b.waiting), maxTurn)
-	b.taken = append(b.taken[:0], b.waiting[:n]...)
+	b.batch = append(b.batch[:0], b.waiting[:n]...)
 	left := copy(b.waiting, b.waiting[n:])
 	clear(b.waiting[left:])
 	if b.waiting = b.waiting[:left]; left > 0 {
 		b.rouse()
 	}
-	return b.taken
+	return b.batch
 }
 
-// done ends a turn of the inputs that take returned: their streams may go on.
+// done ends a turn with the inputs that take returned: their streams may continue.
 func (b *inbox) done() {
-	for _, in := range b.taken {
+	for _, in := range b.batch {
 		if offered(in) {
 			<-b.offers
 		}
 	}
-	clear(b.taken)
-	b.taken = b.taken[:0]
+	clear(b.batch)
+	b.batch = b.batch[:0]
 }
 
-// close lets the inbox take no more, and returns the inputs that wait.
+// close refuses further inputs, and returns the queued inputs.
 func (b *inbox) close() []core.Input {
 	b.mu.Lock()
 	defer b.mu.Unlock()

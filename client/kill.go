@@ -15,11 +15,11 @@ import (
 	"holdfast/transport/wire"
 )
 
-// Kill ends sessions, whoever has them, and returns what became of each, in their order. It is for operators: it needs
-// no token. ids are 1 to [session.MaxKill]; why is kept in their certificates. A local session is known to its own node
-// alone: if the node that answers names another one, Kill asks that one, at the address that the members have, under
+// Kill ends sessions, whoever holds them, and returns the result for each, in their order. Kill is for operators: it
+// needs no token. ids are 1 to [session.MaxKill]; the certificates keep why. A local session is known to its own node
+// alone: if the node that answers names another node, Kill asks that node, at the address in the list of members, under
 // the same name of the caller. The error of a session wraps [ErrUnreachable] when its node does not answer. After an
-// error some of them may have ended; a repeat is safe, because ids are never reused. Safe for concurrent use.
+// error some sessions may have ended; a repeat is safe, because ids are never reused. Safe for concurrent use.
 func (c *Client) Kill(ctx context.Context, ids []session.ID, why string) ([]session.Killed, error) {
 	killed, err := killThrough(ctx, c.nodes.Any, ids, why)
 	if err != nil {
@@ -51,7 +51,7 @@ func killElsewhere(ctx context.Context, c *Client, ids []session.ID, why string,
 			if failed == nil {
 				again, failed = killAt(ctx, c, members[where].ClientAddress, some, why)
 			}
-			for k, i := range at { // no other node has these
+			for k, i := range at { // only this node knows these sessions
 				killed[i] = killedAt(again, k, node, some[k], failed)
 			}
 		})
@@ -59,7 +59,7 @@ func killElsewhere(ctx context.Context, c *Client, ids []session.ID, why string,
 	asking.Wait()
 }
 
-// killedAt is what became of a session that a node alone may know.
+// killedAt is the result for a session that only one node may know.
 func killedAt(all []session.Killed, k int, node session.Node, id session.ID, failed error) session.Killed {
 	if failed != nil {
 		return session.Killed{Err: fmt.Errorf("session %v may be local to node %d: %w", id, node, failed)}
@@ -73,18 +73,18 @@ func killAt(ctx context.Context, c *Client, address string, ids []session.ID, wh
 	return killThrough(ctx, through, ids, why)
 }
 
-// refusedFor returns the positions of the sessions that were refused because another node alone may know them, by node.
+// refusedFor returns the positions of the refused sessions that only another node may know, by node.
 func refusedFor(killed []session.Killed) map[session.Node][]int {
 	elsewhere := make(map[session.Node][]int)
 	for i := range killed {
-		if gone, ok := errors.AsType[*session.ExpiredError](killed[i].Err); ok && gone.LocalTo != 0 {
-			elsewhere[gone.LocalTo] = append(elsewhere[gone.LocalTo], i)
+		if expired, ok := errors.AsType[*session.ExpiredError](killed[i].Err); ok && expired.LocalTo != 0 {
+			elsewhere[expired.LocalTo] = append(elsewhere[expired.LocalTo], i)
 		}
 	}
 	return elsewhere
 }
 
-// killThrough sends one request, to the nodes that through chooses.
+// killThrough sends one request to the nodes that through chooses.
 func killThrough(ctx context.Context, through func(context.Context, unary.Call) error, ids []session.ID,
 	why string,
 ) ([]session.Killed, error) {

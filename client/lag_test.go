@@ -36,9 +36,9 @@ func TestN4AnIndexThatNoNodeReachesEndsNoSession(t *testing.T) {
 	})
 }
 
-// The index that a status tells is one of its node's cluster: it is no index of another one that the client has met, and
-// takes none back.
-func TestN4StatusTellsTheIndexOfItsCluster(t *testing.T) {
+// The index in a status belongs to its node's cluster: it does not change the index of another cluster that the client
+// has met.
+func TestN4StatusCarriesTheIndexOfItsCluster(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 2)
 		cl := newTestClient(t, c, c.endpoints(1, 2))
@@ -55,8 +55,7 @@ func TestN4StatusTellsTheIndexOfItsCluster(t *testing.T) {
 	})
 }
 
-// Status may be asked of any address. An index told by an address that is no server of the client does not count as
-// seen.
+// Status may be asked of any address. The index of an address that is no server of the client does not count as seen.
 func TestN4StatusOfAnUnconfiguredAddressIsIgnored(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 2)

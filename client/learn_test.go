@@ -11,8 +11,8 @@ import (
 	"holdfast/test/bubble"
 )
 
-// A client that was given one endpoint moves to a node that it has learnt of, at once, when that endpoint's node dies.
-// With OnlyEndpoints it has nowhere to go. Its reads go on in the same way, also if read-only nodes may answer them.
+// A client with one configured endpoint moves to a learnt node, at once, when that endpoint's node dies. With
+// OnlyEndpoints it has nowhere to go. Its reads continue in the same way, also if read-only nodes may answer them.
 func TestAClientWithOneEndpointSurvivesItsNode(t *testing.T) {
 	for _, how := range []Config{{}, {OnlyEndpoints: true}, {ReadOnly: true}} {
 		bubble.Test(t, func(t *testing.T) {
@@ -43,8 +43,8 @@ func TestAClientWithOneEndpointSurvivesItsNode(t *testing.T) {
 	}
 }
 
-// Calls go on at learnt addresses when all endpoints are cut off from the cluster: they answer, and decide nothing.
-// They do so no sooner than an attempt may take, since learnt addresses may lead nowhere.
+// Calls continue at learnt addresses when all endpoints are cut off from the cluster: they answer, and decide nothing.
+// They do so no sooner than an attempt may last, since learnt addresses may lead nowhere.
 func TestCallsLeaveEndpointsThatAreCutOff(t *testing.T) {
 	for _, readOnly := range []bool{false, true} {
 		bubble.Test(t, func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestAddressesOfAnotherNetworkCostLittle(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				c := newFakeCluster(t, 3)
-				inside := func(ctx context.Context, address string) error { // what the cluster's own names do here
+				inside := func(ctx context.Context, address string) error { // the cluster's own names here
 					if address[0] == 'n' {
 						<-ctx.Done()
 						return ctx.Err()

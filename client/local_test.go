@@ -12,7 +12,7 @@ import (
 	"holdfast/test/bubble"
 )
 
-// wantEndedAway checks that a local session ended because its client was served by a node that is not its own.
+// wantEndedAway checks that a local session ended because another node than its own served its client.
 func wantEndedAway(t *testing.T, s *Session, home session.Node) {
 	t.Helper()
 	e, ok := errors.AsType[*session.ExpiredError](s.Err())
@@ -119,7 +119,8 @@ func TestGlobalSessionsMoveAndLocalOnesEnd(t *testing.T) {
 }
 
 // Another node answers an open before the client asks it for all sessions of the lost node. The local sessions of the
-// lost node end then, also when it comes back. The scheduler draws which session is resumed first, so four histories.
+// lost node end then, also when it comes back. The scheduler draws which session is resumed first, so the test has four
+// runs.
 func TestLocalSessionsEndOnceAnotherNodeServes(t *testing.T) {
 	for range 4 {
 		bubble.Test(t, func(t *testing.T) {

@@ -51,8 +51,8 @@ func TestReadOnlyNodeIsKeptWithoutPromises(t *testing.T) {
 	})
 }
 
-// A silent node that has said nothing of its leader keeps its connection until another node serves, also for a local
-// session.
+// A silent node that has reported nothing about its leader keeps its connection until another node serves, also for a
+// local session.
 func TestSilentNodeOfALocalSessionIsKeptUntilAnotherServes(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)
@@ -88,8 +88,8 @@ func TestAWaitingOpenGoesToTheNodeOfLocalSessions(t *testing.T) {
 	})
 }
 
-// The grant of a local session shows no leader. When the node is silent about a global session, that one is resumed at
-// another node.
+// The grant of a local session shows no leader. When the node is silent about a global session, this session is resumed
+// at another node.
 func TestALocalGrantDoesNotKeepASilentNode(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)

@@ -11,8 +11,8 @@ import (
 	"holdfast/test/bubble"
 )
 
-// A node in jeopardy, or read-only, may go on renewing promises from what was confirmed before (S3). The client looks
-// for another node all the same, also when only an answer told the mode.
+// A node in jeopardy, or read-only, may go on renewing promises from earlier confirmations (S3 length of a promise).
+// The client searches for another node all the same, also when only an answer showed the mode.
 func TestPromisesDoNotEndTheSearchForALeader(t *testing.T) {
 	for name, lose := range map[string]func(n *fakeNode){
 		"read-only": func(n *fakeNode) { n.isIn(session.ModeReadOnly, 10) },
@@ -38,7 +38,8 @@ func TestPromisesDoNotEndTheSearchForALeader(t *testing.T) {
 	}
 }
 
-// A client moves from a read-only node to added servers and finds only read-only ones. It goes on looking for a leader.
+// A client moves from a read-only node to added servers and finds only read-only ones. It goes on searching for a
+// leader.
 func TestAddedServersDoNotEndTheSearchForALeader(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		left := 0
@@ -124,7 +125,7 @@ func TestL1NodeOfLocalSessionsIsTriedFirst(t *testing.T) {
 	})
 }
 
-// A pool counts a connection at the read-only node where it stays, as soon as it stays there, and not at the server
+// A pool counts a connection at the read-only node where it stays, as soon as it stays there, rather than at the server
 // that it tried before.
 func TestPoolCountsAConnectionAtItsReadOnlyNode(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {

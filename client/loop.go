@@ -2,18 +2,19 @@ package client
 
 import (
 	"context"
-	"maps"
 	"sync"
 
 	"holdfast/client/internal/core"
+	"holdfast/client/internal/core/conn"
+	sessions "holdfast/client/internal/core/session"
 	"holdfast/client/internal/stream"
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/transport/dial"
 )
 
-// loop carries out what the core of a client decides. One goroutine takes the turns of the core. Other goroutines hand
-// it inputs and wait for answers.
+// loop carries out the decisions of a client's core. One goroutine runs the turns of the core. Other goroutines queue
+// inputs and wait for answers.
 type loop struct {
 	cfg    Config
 	clock  *clock
@@ -21,31 +22,31 @@ type loop struct {
 	cancel context.CancelFunc // set by start
 	done   chan struct{}
 	inbox  *inbox
-	asks   chan func(*core.Core)
+	calls  chan func(*core.Core)
 	// running counts the goroutines of streams and lookups.
 	running sync.WaitGroup
 
 	// The fields below belong to the loop's goroutine.
 	core    *core.Core
-	streams map[*core.Conn]*stream.Stream
+	streams map[*conn.Conn]*stream.Stream
 	sending sending
-	// cluster is the identity of the cluster that the core was told of last.
+	// cluster is the identity of the cluster last passed to the core.
 	cluster uint64
 }
 
-// shared is the state that the loop shares with its client, and with the pool of its client.
+// shared is the state that the loop shares with its client and the client's pool.
 type shared struct {
 	occupancy *occupancy
 	seen      *seen
-	settled   func(server string) // nil outside pools
+	served    func(server string) // nil outside pools
 	learnt    func(addresses []string)
 }
 
 // waiter is a caller that waits for an answer of the core.
 type waiter struct {
-	core.Call
+	sessions.Call
 	ctx    context.Context //nolint:containedctx // the context of the caller that waits
-	answer chan outcome    // room for one answer: the core gives no other
+	answer chan outcome    // buffers one answer: the core gives exactly one
 }
 
 type outcome struct {
@@ -62,7 +63,7 @@ func newWaiter(ctx context.Context) *waiter {
 func newLoop(cfg Config, c *clock, s shared, decides core.Config) *loop {
 	return &loop{
 		cfg: cfg, clock: c, shared: s, done: make(chan struct{}), inbox: newInbox(),
-		asks: make(chan func(*core.Core)), core: core.New(decides), streams: make(map[*core.Conn]*stream.Stream),
+		calls: make(chan func(*core.Core)), core: core.New(decides), streams: make(map[*conn.Conn]*stream.Stream),
 	}
 }
 
@@ -87,8 +88,8 @@ func (l *loop) run(ctx context.Context) {
 	for {
 		select {
 		case <-l.inbox.wake:
-		case ask := <-l.asks:
-			ask(l.core)
+		case call := <-l.calls:
+			call(l.core)
 			continue
 		case <-timer.C:
 		case <-ctx.Done():
@@ -102,14 +103,14 @@ func (l *loop) run(ctx context.Context) {
 	}
 }
 
-// do hands the loop an input, and reports whether the loop takes it.
+// do queues an input, and reports whether the loop will handle it.
 func (l *loop) do(in core.Input) bool { return l.inbox.put(in) }
 
-// ask has the loop run f between turns, and reports whether it did.
-func (l *loop) ask(f func(*core.Core)) bool {
+// call has the loop run f between turns, and reports whether f ran.
+func (l *loop) call(f func(*core.Core)) bool {
 	done := make(chan struct{})
 	select {
-	case l.asks <- func(c *core.Core) { defer close(done); f(c) }:
+	case l.calls <- func(c *core.Core) { defer close(done); f(c) }:
 		<-done
 		return true
 	case <-l.done:
@@ -117,7 +118,7 @@ func (l *loop) ask(f func(*core.Core)) bool {
 	}
 }
 
-// wait hands the loop the input of a caller, and returns the answer. When the caller's context ends first, it tells the
+// wait queues the input of a caller, and returns the answer. When the caller's context ends first, wait informs the
 // core, which then answers.
 func (l *loop) wait(w *waiter, in core.Input) (*Session, error) {
 	if !l.do(in) {
@@ -134,12 +135,11 @@ func (l *loop) wait(w *waiter, in core.Input) (*Session, error) {
 }
 
 // open opens a session and waits for the answer.
-func (l *loop) open(ctx context.Context, o SessionOptions) (*Session, error) {
+func (l *loop) open(ctx context.Context, want sessions.Want) (*Session, error) {
 	w := newWaiter(ctx)
 	w.Trace = placeOf(ctx, &l.cfg)
 	w.Session = newSession(ctx, l)
-	w.Want = core.Want{Timeout: o.Timeout, Labels: maps.Clone(o.Labels), Request: o.RequestID, Local: o.Local}
-	if o.RequestID == (session.RequestID{}) {
+	if w.Want = want; want.Request == (session.RequestID{}) {
 		w.Want.Request = newRequestID()
 	}
 	return l.wait(w, core.Open{Call: &w.Call})
@@ -169,10 +169,10 @@ func (l *loop) upgrade(ctx context.Context, s *Session) error {
 	return err
 }
 
-// listener hands the loop what a stream tells, until the loop closes the stream.
+// listener passes a stream's reports to the loop, until the loop closes the stream.
 type listener struct {
 	loop *loop
-	conn *core.Conn
+	conn *conn.Conn
 }
 
 // Up implements [stream.Listener].
@@ -194,16 +194,16 @@ func (t *listener) Members(ctx context.Context, addresses []string, err error) {
 }
 
 // dial begins to connect.
-func (l *loop) dial(ctx context.Context, c *core.Conn) {
+func (l *loop) dial(ctx context.Context, c *conn.Conn) {
 	o := dial.Options{
-		Dial: l.cfg.dialer.named(c.Server), Credentials: l.cfg.dialer.credentials(), Principal: l.cfg.Principal,
-		Digests: l.cfg.Digests, Token: l.cfg.Token, PlainToken: l.cfg.PlainToken,
+		Dial: l.cfg.dialer.named(c.Server), Credentials: l.cfg.dialer.credentials(), ClientName: l.cfg.ClientName,
+		Digests: l.cfg.Digests, Token: l.cfg.Token, TokenWithoutTLS: l.cfg.TokenWithoutTLS,
 	}
 	l.streams[c] = stream.Start(ctx, &l.running, c.Address, o, &listener{l, c})
 }
 
-// resolve begins to look up a name.
-func (l *loop) resolve(ctx context.Context, name core.Lookup) {
+// resolve starts to resolve a name.
+func (l *loop) resolve(ctx context.Context, name conn.Lookup) {
 	l.running.Go(func() {
 		resolving, cancel := context.WithTimeout(ctx, name.Within)
 		defer cancel()

@@ -10,11 +10,11 @@ import (
 	"holdfast/session"
 )
 
-// AddMember takes a node into the cluster that runs and waits, as an observer: it serves clients, and has no vote.
-// [Client.PromoteMember] gives it one. AddMember looks for the leader until ctx ends, as all calls about members do.
-// Their errors are a [session.MemberRefusedError] with nothing changed, or a [session.FieldError]. They return once the
-// change is committed; [Client.MembersOfLeader] shows when it has come about. A repeat changes nothing. Safe for
-// concurrent use.
+// AddMember adds a running node that waits to join the cluster, as an observer: an observer serves clients without a
+// vote. [Client.PromoteMember] gives it a vote. AddMember searches for the leader until ctx ends, as all calls about
+// members do. Their errors are a [session.MemberRefusedError] with nothing changed, or a [session.FieldError]. The
+// calls return once the change is committed; [Client.MembersOfLeader] shows when the change has been carried out. A
+// repeat changes nothing. Safe for concurrent use.
 func (c *Client) AddMember(ctx context.Context, at session.MemberPlace) error {
 	return c.changeMembers(ctx, "add", at.Node, func(ctx context.Context, cc holdfastv1.ClusterServiceClient) error {
 		_, err := cc.AddMember(ctx, &holdfastv1.AddMemberRequest{Member: &holdfastv1.MemberPlace{
@@ -24,7 +24,7 @@ func (c *Client) AddMember(ctx context.Context, at session.MemberPlace) error {
 	})
 }
 
-// PromoteMember gives a member its vote, once it has caught up. See [Client.AddMember].
+// PromoteMember gives a member a vote, once the member has caught up. See [Client.AddMember].
 func (c *Client) PromoteMember(ctx context.Context, node session.Node) error {
 	return c.changeMembers(ctx, "promote", node, func(ctx context.Context, cc holdfastv1.ClusterServiceClient) error {
 		_, err := cc.PromoteMember(ctx, &holdfastv1.PromoteMemberRequest{Node: uint32(node)})
@@ -32,7 +32,7 @@ func (c *Client) PromoteMember(ctx context.Context, node session.Node) error {
 	})
 }
 
-// DemoteMember takes a member's vote: it remains as an observer. See [Client.AddMember].
+// DemoteMember removes a member's vote: the member remains as an observer. See [Client.AddMember].
 func (c *Client) DemoteMember(ctx context.Context, node session.Node) error {
 	return c.changeMembers(ctx, "demote", node, func(ctx context.Context, cc holdfastv1.ClusterServiceClient) error {
 		_, err := cc.DemoteMember(ctx, &holdfastv1.DemoteMemberRequest{Node: uint32(node)})
@@ -40,7 +40,7 @@ func (c *Client) DemoteMember(ctx context.Context, node session.Node) error {
 	})
 }
 
-// RemoveMember removes a member for good, after its clients have gone: no node can have its number again. See
+// RemoveMember removes a member for good, after its clients have moved: its number is never used again. See
 // [Client.AddMember].
 func (c *Client) RemoveMember(ctx context.Context, node session.Node) error {
 	return c.changeMembers(ctx, "remove", node, func(ctx context.Context, cc holdfastv1.ClusterServiceClient) error {
@@ -49,8 +49,8 @@ func (c *Client) RemoveMember(ctx context.Context, node session.Node) error {
 	})
 }
 
-// TransferLeadership has another voter lead, the one with a number or any if that is 0. It returns when the leader
-// that was asked does not lead any more. Safe for concurrent use.
+// TransferLeadership transfers leadership to the given voter, or to any voter for 0. It returns when the former leader
+// no longer leads. Safe for concurrent use.
 func (c *Client) TransferLeadership(ctx context.Context, node session.Node) error {
 	return c.changeMembers(ctx, "transfer leadership to", node,
 		func(ctx context.Context, cc holdfastv1.ClusterServiceClient) error {

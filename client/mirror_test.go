@@ -32,7 +32,7 @@ func walked(m *Mirror, path string) (all []string) {
 	return all
 }
 
-// A mirror shows what was there, and each change once its reader has waited for it.
+// A mirror shows the initial state, and each change once its reader has waited for it.
 func TestMirror(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTreeTrial(t, 2)
@@ -77,7 +77,7 @@ func TestAMirrorReadsAtOnce(t *testing.T) {
 			sets = append(sets, set(fmt.Sprint("/", i)))
 		}
 		node, under := c.node(1), 0
-		// answers lets the node answer so many reads, and no more.
+		// answers lets the node answer the given number of reads.
 		answers := func(n int) {
 			under = 0
 			node.answer(func(kind string) error {
@@ -99,7 +99,7 @@ func TestAMirrorReadsAtOnce(t *testing.T) {
 				}
 			})
 			node.heal()
-			node.cut() // what was not answered is asked for again
+			node.cut() // unanswered reads are repeated
 		}
 		answers(3) // Sync, the root, and the names below it
 		made := make(chan *Mirror)
@@ -192,9 +192,9 @@ func TestMirrorBeginsAndEnds(t *testing.T) {
 	})
 }
 
-// I13: while watches are owed what a former connection missed, reads wait: no answer comes before the events that it
+// I13: while watches wait for events of a former connection, reads wait: no answer comes before the events that it
 // shows.
-func TestI13AnswersWaitForOwedEvents(t *testing.T) {
+func TestI13AnswersWaitForDueEvents(t *testing.T) {
 	for _, ordered := range []bool{false, true} {
 		t.Run(fmt.Sprintf("in the order of a session %v", ordered), func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	"holdfast/tree"
 )
 
-// mirrored is the copy of a [Mirror]. One goroutine keeps it up to date: it reads each entry anew that the watch names.
-// Its reads never go back (G4), so no entry does. Safe for concurrent use.
+// mirrored is the copy of a [Mirror]. One goroutine keeps the copy up to date: it reads each entry that the watch
+// names. Reads never go back (G4 stamps of answers), so no entry does. Safe for concurrent use.
 type mirrored struct {
 	tree  *Tree // without a session: a mirror outlives it
 	root  string
@@ -50,7 +50,7 @@ func (t *Tree) mirror(ctx context.Context, path string) (*mirrored, error) {
 	if err := m.await(ctx, 1); err != nil {
 		m.stop(context.Cause(ctx))
 		<-m.done
-		return nil, m.err() // says what stands in the way, too
+		return nil, m.err() // includes the last obstacle
 	}
 	return m, nil
 }
@@ -82,14 +82,14 @@ func (m *mirrored) run(ctx context.Context) error {
 			return err
 		}
 		batch := append([]WatchEvent{e}, m.watch.unreadNow()...)
-		if err := m.take(ctx, batch); err != nil {
+		if err := m.apply(ctx, batch); err != nil {
 			return err
 		}
 	}
 }
 
-// take brings the mirror up to date with what the watch has heard.
-func (m *mirrored) take(ctx context.Context, batch []WatchEvent) error {
+// apply updates the mirror with events of the watch.
+func (m *mirrored) apply(ctx context.Context, batch []WatchEvent) error {
 	var upTo tree.Stamp
 	changed := make(map[string]bool)
 	all := false
@@ -97,7 +97,7 @@ func (m *mirrored) take(ctx context.Context, batch []WatchEvent) error {
 		switch {
 		case e.Lost, e.Started && m.stamp() == 0:
 			all = true
-		case e.Started: // the mark of a wait: everything up to it has been heard
+		case e.Started: // the mark of a wait: all earlier events have arrived
 			upTo = max(upTo, e.Stamp)
 		default:
 			changed[e.Path] = true
@@ -115,7 +115,7 @@ func (m *mirrored) take(ctx context.Context, batch []WatchEvent) error {
 	return nil
 }
 
-// set changes the mirror, and tells those that wait for a change.
+// set changes the mirror, and wakes goroutines that wait for a change.
 func (m *mirrored) set(f func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -130,7 +130,7 @@ func absent(err error) bool {
 		errors.Is(err, &tree.RefusedError{Code: tree.NoPermission})
 }
 
-// mirrorReads is how many reads of a mirror are under way at once, at most.
+// mirrorReads bounds the concurrent reads of a mirror.
 const mirrorReads = 64
 
 // atOnce calls f for each of n, at once, and waits for all. The error is that of the first that has one.
@@ -144,7 +144,7 @@ func atOnce(n int, f func(i int) error) error {
 	return cmp.Or(errs...)
 }
 
-// readAnew reads some entries anew, at once. The mirror shows them in one change.
+// readAnew reads entries concurrently. The mirror shows all results in one change.
 func (m *mirrored) readAnew(ctx context.Context, paths []string) error {
 	entries, there := make([]Entry, len(paths)), make([]bool, len(paths))
 	if err := atOnce(len(paths), func(i int) (err error) {
@@ -189,11 +189,11 @@ func (m *mirrored) remove(path string) {
 	}
 }
 
-// fill reads everything anew. What changes meanwhile is heard afterwards. The stamp rises, unless the cluster is another
-// one: the client forgets then what it has seen.
+// fill reads the whole mirror. Changes meanwhile arrive as events afterwards. The stamp rises, unless the cluster is
+// another one: the client then forgets what it has seen.
 func (m *mirrored) fill(ctx context.Context) error {
 	fresh := &mirrored{root: m.root, entries: make(map[string]Entry), names: make(map[string]map[string]bool)}
-	first, err := m.tree.Sync(ctx) // what it includes is in every read from here on
+	first, err := m.tree.Sync(ctx) // every later read includes this state
 	if err != nil {
 		return err
 	}
@@ -209,7 +209,7 @@ func (m *mirrored) fill(ctx context.Context) error {
 	return nil
 }
 
-// fillBelow reads all below the root into fresh, one level after the other and the entries of a level at once.
+// fillBelow reads all entries below the root into fresh, level by level and the entries of a level concurrently.
 func (m *mirrored) fillBelow(ctx context.Context, fresh *mirrored) error {
 	for level := []string{m.root}; len(level) > 0; {
 		var next []string
@@ -225,8 +225,8 @@ func (m *mirrored) fillBelow(ctx context.Context, fresh *mirrored) error {
 	return nil
 }
 
-// fillBelowSome reads the children of some entries into fresh, at once. It returns the paths of those children that
-// have children.
+// fillBelowSome reads the children of some entries into fresh, concurrently. It returns the paths of those children
+// that have children.
 func (m *mirrored) fillBelowSome(ctx context.Context, fresh *mirrored, some []string) (parents []string, err error) {
 	children := make([]map[string]Entry, len(some))
 	if err := atOnce(len(some), func(i int) (err error) {
@@ -308,8 +308,8 @@ func (m *mirrored) stamp() tree.Stamp {
 	return m.shown
 }
 
-// wait reads something that is at least as new as stamp. All events up to the answer were told before it (G1), so the
-// mirror has come so far once it has taken what the watch has heard by now.
+// wait makes a read that is at least as new as stamp. All events up to the answer arrived before the answer (G1 order
+// per connection), so the mirror has reached the stamp once it has processed the events that have arrived by now.
 func (m *mirrored) wait(ctx context.Context, stamp tree.Stamp) error {
 	if m.stamp() >= stamp {
 		return nil

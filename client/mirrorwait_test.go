@@ -11,8 +11,8 @@ import (
 	"holdfast/test/bubble"
 )
 
-// A stamp that another process has sent may be none of this cluster's: from before a restore, or of another cluster.
-// Only the wait for it fails. The reads of the client go on, and so do those of later waits.
+// A stamp from another process may not belong to this cluster: it is from before a restore, or of another cluster. Only
+// the wait for it fails. The reads of the client continue, and later waits succeed.
 func TestAMirrorWaitsForAStampThatNeverComes(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTreeTrial(t, 2)

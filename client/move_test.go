@@ -11,7 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"holdfast/client/internal/core"
+	"holdfast/client/internal/core/conn"
 	"holdfast/session"
 	"holdfast/test/bubble"
 )
@@ -104,7 +104,7 @@ func TestMovesWhenRequestsAreNotAnswered(t *testing.T) {
 			})
 		}
 		s := mustOpen(t, cl, 12*time.Second)
-		if got, want := time.Since(c.start), core.AskAfter+core.SignWithin; got != want {
+		if got, want := time.Since(c.start), conn.AskAfter+conn.SignWithin; got != want {
 			t.Errorf("opened after %v, want %v", got, want)
 		}
 		if s.Err() != nil {
@@ -281,7 +281,7 @@ func TestResumeAfterAMoveByReason(t *testing.T) {
 }
 
 // A resume whose answer was lost may take effect late, and take the session from the connection that serves it. The
-// Moved that follows does not end the session: the client resumes it again (M1).
+// Moved that follows does not end the session: the client resumes it again (M1 a resume is a move).
 func TestM1OwnLateResumeDoesNotEndTheSession(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
@@ -290,7 +290,7 @@ func TestM1OwnLateResumeDoesNotEndTheSession(t *testing.T) {
 		other.refuseAll(errMuteAfter)
 		here.jeopardy(other.address)
 		synctest.Wait()
-		// The other node has resumed the session and does not answer. The former node does not serve it any more.
+		// The other node has resumed the session and does not answer. The former node no longer serves it.
 		here.jeopardyEnded()
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
@@ -308,8 +308,8 @@ func TestM1OwnLateResumeDoesNotEndTheSession(t *testing.T) {
 	})
 }
 
-// Whatever faults the nodes have, a session is never safe for longer than the cluster promised. It is served again once
-// the nodes are healthy.
+// Whatever the nodes' faults, a session is never safe for longer than the cluster promised. It is served again once the
+// nodes are healthy.
 func TestPromisesAreSoundUnderFaults(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		steps := rapid.SliceOfN(rapid.IntRange(0, 6), 1, 30).Draw(rt, "steps")

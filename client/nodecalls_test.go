@@ -9,8 +9,8 @@ import (
 	"holdfast/test/bubble"
 )
 
-// A call to one node says why it ended: that its time was over, with the caller's own word, or that its caller gave up.
-func TestCallsToOneNodeTellWhyTheyEnded(t *testing.T) {
+// A call to one node returns why it ended: its timeout, with the caller's own cause, or its caller's cancellation.
+func TestCallsToOneNodeReturnTheCause(t *testing.T) {
 	for name, call := range map[string]func(ctx context.Context, cl *Client) error{
 		"status": func(ctx context.Context, cl *Client) error { _, err := cl.Status(ctx, "n1:7400"); return err },
 		"drain": func(ctx context.Context, cl *Client) error {

@@ -11,8 +11,8 @@ import (
 	"holdfast/tree"
 )
 
-// V2: a one-shot that a read has set hears of nothing that the read has shown, although its client comes back from an
-// older stamp for the sake of another watch.
+// V2: a one-shot that a read has set receives no change that the read has shown, although its client comes back from an
+// older stamp for another watch.
 func TestV2OneShotsHearOfNothingTheirReadHasShown(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTreeTrial(t, 2)
@@ -62,8 +62,8 @@ func TestV5AnswersAreTold(t *testing.T) {
 	})
 }
 
-// V4: a watch of whether an entry exists knows whether it did, so it comes back as the one that it is.
-func TestV4ExistsWatchesComeBackAsWhatTheyAre(t *testing.T) {
+// V4: a watch of an entry's existence knows whether the entry existed, so it comes back with its kind.
+func TestV4ExistsWatchesKeepTheirKind(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTreeTrial(t, 2)
 		s := mustOpen(t, cl, 12*time.Second)
@@ -86,7 +86,7 @@ func TestV4ExistsWatchesComeBackAsWhatTheyAre(t *testing.T) {
 	})
 }
 
-// A data or child watch of an entry that is not there is refused: it could not be told from one whose entry has gone.
+// A data or child watch of a missing entry is refused: it would look like a watch whose entry has gone.
 func TestWatchesOfNothing(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		_, cl := newTreeTrial(t, 1)
@@ -99,8 +99,7 @@ func TestWatchesOfNothing(t *testing.T) {
 	})
 }
 
-// A one-shot that is stopped while the read that sets it is on its way leaves nothing behind, at the client or the
-// node.
+// A one-shot that is stopped while its read is in flight leaves nothing behind, at the client or the node.
 func TestAOneShotThatIsStoppedBeforeItIsSet(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTreeTrial(t, 1)

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"holdfast/client/internal/core"
+	"holdfast/client/internal/core/conn"
 	"holdfast/client/internal/window"
 	"holdfast/session"
 	"holdfast/test/bubble"
@@ -76,7 +76,7 @@ func TestOpenRefusedForGood(t *testing.T) {
 	}
 }
 
-// A crowd that reconnects takes all slots for requests for a moment. An open that finds no free slot asks the same node
+// A crowd that reconnects uses all slots for requests for a moment. An open that finds no free slot asks the same node
 // again.
 func TestOpenWaitsForARequestSlot(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestAbandonedOpenIsClosed(t *testing.T) {
 		}
 		time.Sleep(4 * time.Second)
 		synctest.Wait()
-		// The touch names the held session, because the close of the other one may be lost.
+		// The touch names the held session, because the close of the other may be lost.
 		wantStrings(t, n.record(), "0s open", "500ms close", "4s touch [100000000000001]")
 		if len(c.sessions) != 1 {
 			t.Error("the abandoned session lives on")
@@ -275,7 +275,7 @@ func TestCloseWhoseAnswerWasLostSucceeds(t *testing.T) {
 	})
 }
 
-// A session that another process has taken over and closed was not closed by this one, which had not heard of that.
+// A session that another process has taken over and closed was not closed by this process, which did not know of that.
 func TestCloseOfASessionThatAnotherProcessHasClosed(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
@@ -305,12 +305,12 @@ func TestCloseThatIsGivenUpLeavesTheSessionToExpire(t *testing.T) {
 		s, other := mustOpen(t, cl, 6*time.Second), mustOpen(t, cl, 6*time.Second)
 		n := c.node(1)
 		n.refuse("close", errMute)
-		ctx, cancel := context.WithTimeout(t.Context(), core.AskAfter-time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), conn.AskAfter-time.Millisecond)
 		defer cancel()
 		if err := s.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Close: got %v", err)
 		}
-		<-s.Done() // nobody waits for the answer any more, so the node is not asked for a sign of life
+		<-s.Done() // no caller waits for the answer any more, so the node is not asked for a sign of life
 		n.record()
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
@@ -386,7 +386,7 @@ func TestConfigErrorsNameEachField(t *testing.T) {
 	}
 }
 
-// An application that closes its client may hold what its OnNode waits for.
+// An application that closes its client may hold a lock that its OnNode waits for.
 func TestOnNodeIsNotCalledByTheEndOfTheClient(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var mu sync.Mutex

@@ -6,7 +6,7 @@ import (
 	"holdfast/client"
 )
 
-// Who knows a leader outranks who knows none, whatever the terms: a node that is cut off raises its own.
+// A node that knows a leader outranks a node without, whatever the terms: a node that is cut off raises its own.
 func TestOutranks(t *testing.T) {
 	ranks := []client.Status{
 		{Term: 7, Leader: 2, AppliedIndex: 11},

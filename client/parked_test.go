@@ -21,8 +21,8 @@ func openFor(t *testing.T, cl *Client, d time.Duration, o SessionOptions) (*Sess
 	return cl.Open(ctx, o)
 }
 
-// A local open that a read-only node cannot do is sent once on each connection. Its error says what the node lacked
-// (L2).
+// A local open that a read-only node cannot serve is sent once on each connection. Its error names what the node lacked
+// (L2 local ids).
 func TestL2LocalOpenOfAReadOnlyNodeWithoutIDsIsParked(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 1, nil)
@@ -69,7 +69,7 @@ func TestOpenParkedAtAReadOnlyNodeSaysWhy(t *testing.T) {
 }
 
 // A read-only node becomes a node without a leader. Requests that were parked there are sent there again: the node may
-// hear of a leader before the client can connect to any other.
+// find a leader before the client can connect to any other.
 func TestParkedRequestsAreRetriedAtANodeWithoutALeader(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)
@@ -141,7 +141,7 @@ func TestResumesAreHeldBackFromAReadOnlyNode(t *testing.T) {
 }
 
 // A local session whose home is down waits at a read-only node. It is resumed once a search finds its home, also when
-// it was asked for at the read-only node as the search ended.
+// it was requested at the read-only node as the search ended.
 func TestALocalResumeParkedAtAReadOnlyNodeFindsItsHome(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, first := newModalTrial(t, 2, nil)

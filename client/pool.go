@@ -17,25 +17,26 @@ import (
 // MaxConnections is the largest number of connections of a [Pool].
 const MaxConnections = 1000
 
-// Pool holds thousands of sessions over a few connections, spread over the nodes. Each connection is a [Client] of its
-// own, and goes to the server with the fewest other connections of the pool. Each session is opened through the
+// Pool holds thousands of sessions over a few connections, spread over the nodes. Each connection is a separate
+// [Client], and goes to the server with the fewest other connections of the pool. Each session is opened through the
 // connection that holds the fewest sessions. One message keeps all sessions of a connection alive, or one message for
 // each group, when their timeouts differ by a factor of two or more. Safe for concurrent use.
 //
 // A session stays with its connection. When a node is lost, each of its connections moves with its sessions to the
 // server with the fewest connections. n connections to the lost node spread its sessions over n other nodes, so a small
 // multiple of the number of nodes is a good number of connections. When a node comes back, connections stay where they
-// are; new connections, and connections that move, prefer it. The pool tells servers apart by their names: configure
+// are; new connections, and connections that move, prefer it. The pool distinguishes servers by their names: configure
 // the names that the nodes advertise.
 type Pool struct {
 	clients []*Client
 
 	mu      sync.Mutex
-	opening []int    // guarded by mu; for each connection, its opens and resumes under way
+	opening []int    // guarded by mu; for each connection, its pending opens and resumes
 	places  []string // guarded by mu; for each connection, the server that it is at or tries
 }
 
-// occupancy is the load of a connection. The loop of its client writes it; the pool reads it. Safe for concurrent use.
+// occupancy is the load of a connection. The loop of its client writes the load; the pool reads it. Safe for concurrent
+// use.
 type occupancy struct {
 	sessions  atomic.Int64
 	connected atomic.Bool
@@ -58,8 +59,9 @@ func (o *occupancy) at() string {
 	return ""
 }
 
-// NewPool returns a pool with the given number of connections, 1 to [MaxConnections]. Like [New] it connects to nothing
-// yet. cfg.Instance must be 0: each connection draws its own. The error joins a [session.FieldError] for each fault.
+// NewPool returns a pool with the given number of connections, 1 to [MaxConnections]. Like [New], NewPool does not
+// connect yet. cfg.Instance must be 0: each connection draws its own. The error joins a [session.FieldError] for each
+// fault.
 func NewPool(cfg Config, connections int) (*Pool, error) {
 	var errs []error
 	if connections < 1 || connections > MaxConnections {
@@ -83,7 +85,7 @@ func NewPool(cfg Config, connections int) (*Pool, error) {
 		}
 		c.seen = known
 		c.spread = func(servers []string) { p.spread(i, servers) }
-		c.settled = func(server string) { p.settle(i, server) }
+		c.served = func(server string) { p.recordServer(i, server) }
 		p.clients = append(p.clients, c)
 	}
 	return p, nil
@@ -91,7 +93,7 @@ func NewPool(cfg Config, connections int) (*Pool, error) {
 
 // Open is [Client.Open] through the connection that holds the fewest sessions.
 func (p *Pool) Open(ctx context.Context, o SessionOptions) (*Session, error) {
-	i := p.take()
+	i := p.pick()
 	defer p.release(i)
 	return p.clients[i].Open(ctx, o)
 }
@@ -104,23 +106,23 @@ func (p *Pool) Resume(ctx context.Context, t session.Token) (*Session, error) {
 			return nil, fmt.Errorf("resume session %s: %w", t.ID, ErrHeld)
 		}
 	}
-	i := p.take()
+	i := p.pick()
 	defer p.release(i)
 	return p.clients[i].Resume(ctx, t)
 }
 
-// take returns the connection with the fewest sessions among all that are up or hold no session yet; if there is none,
-// among all. Connections without sessions count because at the beginning the first one that is up would otherwise get
+// pick returns the connection with the fewest sessions among all connections that are up or hold no session yet;
+// otherwise among all. Connections without sessions count because otherwise the first connection that is up would get
 // every session.
-func (p *Pool) take() int {
+func (p *Pool) pick() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	best, bestServes, least := 0, false, int64(0)
+	best, bestServes, fewest := 0, false, int64(0)
 	for i, c := range p.clients {
 		sessions := c.occupancy.sessions.Load()
 		load, serves := sessions+int64(p.opening[i]), sessions == 0 || c.occupancy.connected.Load()
-		if i == 0 || serves && !bestServes || serves == bestServes && load < least {
-			best, bestServes, least = i, serves, load
+		if i == 0 || serves && !bestServes || serves == bestServes && load < fewest {
+			best, bestServes, fewest = i, serves, load
 		}
 	}
 	p.opening[best]++
@@ -133,8 +135,8 @@ func (p *Pool) release(i int) {
 	p.opening[i]--
 }
 
-// spread sorts servers, which come in random order, by the number of other connections there. It notes that connection
-// i goes to the first server.
+// spread sorts servers, which come in random order, by the number of other connections there. It records that
+// connection i goes to the first server.
 func (p *Pool) spread(i int, servers []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -150,8 +152,8 @@ func (p *Pool) spread(i int, servers []string) {
 	}
 }
 
-// settle notes the server that serves connection i.
-func (p *Pool) settle(i int, server string) {
+// recordServer records the server that serves connection i.
+func (p *Pool) recordServer(i int, server string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.places[i] = server
@@ -171,7 +173,7 @@ func (p *Pool) UpdateServers(servers []string) error {
 type Connection struct {
 	// Server is the server that the connection is at or goes to; empty before the first need of the connection.
 	Server string
-	// Connected says that the connection is up, at a node that takes writes.
+	// Connected reports whether the connection is up, at a node that accepts writes.
 	Connected bool
 	// Sessions is the number of sessions that the connection holds.
 	Sessions int

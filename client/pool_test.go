@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"holdfast/client/internal/core"
+	sessions "holdfast/client/internal/core/session"
 	"holdfast/session"
 	"holdfast/test/bubble"
 )
@@ -22,7 +22,7 @@ func newTestPool(t *testing.T, c *fakeCluster, connections int) *Pool {
 // fill opens n sessions, 64 at the same time.
 func fill(t *testing.T, p *Pool, n int, timeout time.Duration) []*Session {
 	t.Helper()
-	sessions, next := make([]*Session, n), make(chan int)
+	opened, next := make([]*Session, n), make(chan int)
 	var opening sync.WaitGroup
 	for range 64 {
 		opening.Go(func() {
@@ -32,7 +32,7 @@ func fill(t *testing.T, p *Pool, n int, timeout time.Duration) []*Session {
 					t.Error(err)
 					return
 				}
-				sessions[i] = s
+				opened[i] = s
 			}
 		})
 	}
@@ -41,40 +41,40 @@ func fill(t *testing.T, p *Pool, n int, timeout time.Duration) []*Session {
 	}
 	close(next)
 	opening.Wait()
-	return sessions
+	return opened
 }
 
 // spreadOf counts the connections of a pool and their sessions by server.
-func spreadOf(p *Pool) (connections, sessions map[string]int) {
-	connections, sessions = make(map[string]int), make(map[string]int)
+func spreadOf(p *Pool) (connections, held map[string]int) {
+	connections, held = make(map[string]int), make(map[string]int)
 	for _, c := range p.Connections() {
 		if c.Connected {
 			connections[c.Server]++
-			sessions[c.Server] += c.Sessions
+			held[c.Server] += c.Sessions
 		}
 	}
-	return connections, sessions
+	return connections, held
 }
 
 // A pool holds ten thousand sessions over three connections: one connection to each node, a third of the sessions on
 // each, and one message on each in each touch interval.
 func TestTenThousandSessionsOverThreeConnections(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		const sessions, timeout = 10_000, 40 * time.Second
+		const many, timeout = 10_000, 40 * time.Second
 		c := newFakeCluster(t, 3)
 		p := newTestPool(t, c, 3)
-		held := fill(t, p, sessions, timeout)
+		held := fill(t, p, many, timeout)
 		synctest.Wait()
 		connections, load := spreadOf(p)
 		for i := range 3 {
 			n := c.node(i + 1)
-			if connections[n.address] != 1 || load[n.address] < sessions/3-64 || load[n.address] > sessions/3+64 {
+			if connections[n.address] != 1 || load[n.address] < many/3-64 || load[n.address] > many/3+64 {
 				t.Errorf("%s: %d connections, %d sessions", n.address, connections[n.address], load[n.address])
 			}
 			n.record()
 		}
 		for range 3 {
-			time.Sleep(timeout / core.TouchPart)
+			time.Sleep(timeout / sessions.TouchPart)
 			synctest.Wait()
 			for i := range 3 {
 				if got := c.node(i + 1).record(); len(got) != 1 || !strings.HasSuffix(got[0], " touch") {

@@ -11,8 +11,8 @@ import (
 	"holdfast/test/bubble"
 )
 
-// A local session belongs to its node, read-only or not (L1). Rounds that look for a leader for global sessions leave
-// it alone.
+// A local session belongs to its node, read-only or not (L1 local to one node). Rounds that search for a leader for
+// global sessions leave it alone.
 func TestL1LocalSessionIsLeftAloneAtItsReadOnlyNode(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 3, nil)
@@ -91,7 +91,7 @@ func TestOpenThatWaitsLeavesLocalSessionsAlone(t *testing.T) {
 	})
 }
 
-// A read-only node without ids refuses a local open. The client asks another node (L2).
+// A read-only node without ids refuses a local open. The client asks another node (L2 local ids).
 func TestL2LocalOpenTriesAnotherReadOnlyNode(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)
@@ -166,7 +166,7 @@ func TestRemovedServerIsForgottenWhenNothingIsHeld(t *testing.T) {
 	})
 }
 
-// A node that takes no writes gets one resume per connection, however many sessions wait. This holds with and without
+// A node that accepts no writes gets one resume per connection, however many sessions wait. This holds with and without
 // Config.ReadOnly.
 func TestReadOnlyNodesAreProbed(t *testing.T) {
 	for _, stay := range []bool{true, false} {
@@ -204,7 +204,7 @@ func TestReadOnlyNodesAreProbed(t *testing.T) {
 	}
 }
 
-// A node that refuses the first resume with a retry time takes writes. The other sessions ask for their retry times
+// A node that refuses the first resume with a retry time accepts writes. The other sessions ask for their retry times
 // too.
 func TestADelayedProbeReleasesTheOtherResumes(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
@@ -293,7 +293,7 @@ func TestN5SessionsThatWaitAtANodeWithoutALeaderAreNotReadOnly(t *testing.T) {
 	})
 }
 
-// When a read-only node stops serving reads, and hears of no leader either, its sessions are in jeopardy.
+// When a read-only node stops serving reads, and knows no leader either, its sessions are in jeopardy.
 func TestN5ReadOnlyNodeThatStopsServingReads(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)
@@ -309,7 +309,7 @@ func TestN5ReadOnlyNodeThatStopsServingReads(t *testing.T) {
 }
 
 // A pool reports the server of a connection that stays at a read-only node, and reports the connection as not
-// connected, so that opens prefer connections that take writes.
+// connected, so that opens prefer connections that accept writes.
 func TestPoolKnowsConnectionsToReadOnlyNodes(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 2)

@@ -10,14 +10,15 @@ import (
 // are made when the application first asks for the context: most sessions of a client with thousands need neither. Not
 // safe for concurrent use: the session's mu guards it.
 type promise struct {
-	// values carries the values of the opening call's context. Each current is made from it, without its end.
+	// values carries the values of the opening call's context. Each current context has these values, without that
+	// context's end.
 	//nolint:containedctx // the contexts of a session outlive the call that their values come from
 	values context.Context
 	// until is the end of the promise; zero when nothing is promised.
 	until time.Time
 	// suspensions is the number of suspensions that the clock had noticed when the promise was made.
 	suspensions uint64
-	// cause is why there is no promise; nil while there is one.
+	// cause explains why there is no promise; nil while there is one.
 	cause error
 	// timer goes off at until; nil before there was a promise with a context.
 	timer *time.Timer
@@ -27,30 +28,30 @@ type promise struct {
 	// current is nil until the application asks for it.
 	current context.Context //nolint:containedctx // Session.Context returns it
 	cancel  context.CancelCauseFunc
-	// given is closed with the next promise after a time without one; nil unless somebody waits for it.
-	given chan struct{}
+	// renewed is closed with the next promise after a time without a promise; nil unless a caller waits.
+	renewed chan struct{}
 }
 
-// newPromise returns a promise of nothing, whose context has ended. over is called, in a goroutine of its own, when a
-// promise has run out.
+// newPromise returns an expired promise, whose context has ended. over is called, in its own goroutine, when a promise
+// has run out.
 func newPromise(values context.Context, over func()) promise {
 	return promise{values: values, over: over, cause: ErrLapsed}
 }
 
-// holds reports whether the promise is good, given a look at the clock. The look may be from before the promise was
+// holds reports whether the promise is good at a reading of the clock. The reading may be from before the promise was
 // renewed, and then have a smaller number of suspensions than the promise.
 func (p *promise) holds(now time.Time, suspensions uint64) bool {
 	return p.cause == nil && now.Before(p.until) && suspensions <= p.suspensions
 }
 
-// renew takes a promise until a moment, made under a number of suspensions. A context that has ended stays ended: renew
-// then makes a new one, and reports that the former one had ended.
+// renew records a promise until a moment, made after the given number of suspensions. A context that has ended stays
+// ended: renew then makes a new context, and reports that the former context had ended.
 func (p *promise) renew(until time.Time, suspensions uint64) (ended bool) {
 	ended = p.cause != nil
 	p.until, p.suspensions, p.cause = until, suspensions, nil
-	if p.given != nil {
-		close(p.given)
-		p.given = nil
+	if p.renewed != nil {
+		close(p.renewed)
+		p.renewed = nil
 	}
 	if p.current == nil {
 		return ended
@@ -87,10 +88,10 @@ func (p *promise) context() context.Context {
 
 // next returns a channel that is closed with the next promise.
 func (p *promise) next() <-chan struct{} {
-	if p.given == nil {
-		p.given = make(chan struct{})
+	if p.renewed == nil {
+		p.renewed = make(chan struct{})
 	}
-	return p.given
+	return p.renewed
 }
 
 // drop ends the promise, and the context with cause. A context that has ended keeps its cause.

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"holdfast/client/internal/core"
+	sessions "holdfast/client/internal/core/session"
 	"holdfast/test/bubble"
 )
 
@@ -90,7 +90,7 @@ func TestRetryTimesBelongToAddresses(t *testing.T) {
 	})
 }
 
-// A node that asks for one short wait after the other does not keep a client from a node that would serve it.
+// A node that names one short retry time after another does not keep a client from a node that would serve it.
 func TestANodeThatKeepsDelayingIsLeft(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)
@@ -113,13 +113,13 @@ func TestANodeThatKeepsDelayingIsLeft(t *testing.T) {
 		if s.State() != StateConnected {
 			t.Errorf("state %v", s.State())
 		}
-		if at := bad.when(t, "resume"); len(at) != core.MaxPutOffs {
-			t.Errorf("the node was asked at %v, want %d times", at, core.MaxPutOffs)
+		if at := bad.when(t, "resume"); len(at) != sessions.MaxDeferrals {
+			t.Errorf("the node was asked at %v, want %d times", at, sessions.MaxDeferrals)
 		}
 	})
 }
 
-// A client leaves a node at once that hears of no leader and asks for a wait longer than the client allows it.
+// A client leaves a node at once that knows no leader and asks for a wait longer than the client allows.
 func TestANodeInJeopardyThatDelaysIsLeft(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)
@@ -135,7 +135,7 @@ func TestANodeInJeopardyThatDelaysIsLeft(t *testing.T) {
 	})
 }
 
-// A client whose node recovers while another node has it wait stays. So an election causes no herd of resumes.
+// A client whose node recovers while another node makes it wait stays. So an election causes no herd of resumes.
 func TestAClientWhoseNodeRecoversStays(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 2, 2)

@@ -15,27 +15,27 @@ import (
 	"holdfast/transport/wire"
 )
 
-// Found is the result of [Client.Get]: a session that lives, or the certificate of its end.
+// Found is the result of [Client.Get]: a living session, or the certificate of its end.
 type Found struct {
 	// Session is zero after the end of the session.
 	Session session.Session
 	// Certificate is nil while the session lives.
 	Certificate *session.Certificate
-	// Remaining is the time until expiry if the session stays silent; negative when the node does not know it, which
-	// is so for global sessions at a read-only node.
+	// Remaining is the time until expiry if the session stays silent; negative when the node does not know the time, as
+	// for global sessions at a read-only node.
 	Remaining time.Duration
-	// State is the state of the node that answered, zero when it told none. The result shows the cluster at
-	// State.Index. From a node in [session.ModeReadOnly] it may be old.
+	// State is the state of the node that answered, zero when the node reported none. The result shows the cluster at
+	// State.Index. From a node in [session.ModeReadOnly] the result may be old.
 	State session.NodeState
 }
 
-// local reports whether the result is about a local session. Its node alone decides about it, so the result is never
-// old, whichever index the node has applied (N4).
+// local reports whether the result is about a local session. Its node alone decides about the session, so the result is
+// never old, at any index of the node (N4 seen index).
 func (f Found) local() bool {
 	return f.Session.Local || f.Certificate != nil && f.Certificate.Index == 0
 }
 
-// Get shows a session, or the certificate of its end. The read is linearizable, unless [Config].ReadOnly allows a
+// Get returns a session, or the certificate of its end. The read is linearizable, unless [Config].ReadOnly allows a
 // read-only node to answer, and never shows an older state than this client has seen, see [Client.SeenIndex]. Only its
 // node knows a local session: when a node answers that the id is another node's, Get asks each other node once. Safe
 // for concurrent use.
@@ -76,7 +76,7 @@ func found(answer *holdfastv1.GetSessionResponse) (unary.Answer[Found], error) {
 	return unary.Answer[Found]{Shown: f, State: answer.GetState(), Local: f.local()}, err
 }
 
-// ListOptions says which sessions to list: sessions that match all fields that are set.
+// ListOptions describes which sessions to list: sessions that match all fields that are set.
 type ListOptions struct {
 	// Owner is the node that serves the session; 0 is any node.
 	Owner session.Node
@@ -88,8 +88,8 @@ type ListOptions struct {
 	MinRemaining, MaxRemaining time.Duration
 	// Scope is global or local; 0 is both. A node lists only its own local sessions.
 	Scope session.Scope
-	// Soonest asks for the sessions with the least time left, the soonest to expire first, on one page. PageToken must be
-	// empty, and so is [Page].Next. A read-only node refuses it.
+	// Soonest asks for the sessions with the least time left, the soonest to expire first, on one page. PageToken must
+	// be empty, and [Page].Next is empty too. A read-only node refuses Soonest.
 	Soonest bool
 	// PageSize is the largest number of sessions on a page, 1 to [session.MaxPage]; 0 is the node's choice.
 	PageSize int
@@ -114,8 +114,8 @@ func (o *ListOptions) order() holdfastv1.SessionOrder {
 	return holdfastv1.SessionOrder_SESSION_ORDER_UNSPECIFIED
 }
 
-// List returns one page of sessions. Each page is a read of its own, with the guarantees of [Client.Get]: sessions may
-// come and go between two pages. A read-only node does not know the time until expiry, so it refuses filters by
+// List returns one page of sessions. Each page is a separate read, with the guarantees of [Client.Get]: sessions may
+// appear or end between two pages. A read-only node does not know the time until expiry, so it refuses filters by
 // MinRemaining and MaxRemaining with a [session.FieldError]. Safe for concurrent use.
 func (c *Client) List(ctx context.Context, o ListOptions) (Page, error) {
 	if o.PageSize < 0 || o.PageSize > session.MaxPage {

@@ -16,7 +16,7 @@ import (
 	"holdfast/test/bubble"
 )
 
-// A read-only node answers a read only when no node that hears of a leader does, and the answer says so.
+// A read-only node answers a read only when no node that knows a leader does, and the answer shows its mode.
 func TestN3ReadOnlyNodesAnswerWhenNoOtherDoes(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 3, nil)
@@ -195,8 +195,8 @@ func TestN4SeenIndexTravels(t *testing.T) {
 	})
 }
 
-// Refusals tell the index too.
-func TestN4RefusalsTellTheIndex(t *testing.T) {
+// Refusals carry the index too.
+func TestN4RefusalsCarryTheIndex(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 1, nil)
 		c.node(1).isIn(session.ModeReadWrite, 33)
@@ -206,8 +206,8 @@ func TestN4RefusalsTellTheIndex(t *testing.T) {
 	})
 }
 
-// A node never shows an old state of its own local sessions, however far its log has come. What it shows of a global
-// session is refused when it is older than what the client has seen.
+// A node never shows an old state of its own local sessions, at any index of its log. An answer about a global session
+// is refused when it is older than the client's index.
 func TestN4LocalSessionsAreNeverStaleAtTheirNode(t *testing.T) {
 	for _, local := range []bool{true, false} {
 		for _, ended := range []bool{false, true} {
@@ -240,8 +240,8 @@ func TestN4LocalSessionsAreNeverStaleAtTheirNode(t *testing.T) {
 	}
 }
 
-// The connections of a pool share the index that was seen: a session that one connection resumes is not served by a
-// node that is behind what another connection has seen.
+// The connections of a pool share the seen index: a node that is behind one connection's index does not serve a session
+// that another connection resumes.
 func TestN4ConnectionsOfAPoolShareTheSeenIndex(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, single := newModalTrial(t, 2, nil)
@@ -253,7 +253,7 @@ func TestN4ConnectionsOfAPoolShareTheSeenIndex(t *testing.T) {
 		}
 		ahead, behind := c.owner(s), c.other(s)
 		ahead.isIn(session.ModeReadWrite, 44)
-		ahead.jeopardyEnded() // tells the index
+		ahead.jeopardyEnded() // carries the index
 		synctest.Wait()
 		behind.record()
 		resumed, err := p.Resume(t.Context(), token)

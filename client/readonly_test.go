@@ -16,8 +16,8 @@ import (
 	"holdfast/test/bubble"
 )
 
-// A session is connected read-only while its node is read-only, and its event says why. It continues there when the
-// node hears of a leader again.
+// A session is connected read-only while its node is read-only, and its event has the reason. It continues there when
+// the node knows a leader again.
 func TestN5SessionOfANodeThatBecomesReadOnly(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 3, nil)
@@ -64,7 +64,7 @@ func TestN5SessionOfANodeThatBecomesReadOnly(t *testing.T) {
 	})
 }
 
-// A client that finds no better node stays at a read-only one, goes on looking in the background, and moves with its
+// A client that finds no better node stays at a read-only node, keeps searching in the background, and moves with its
 // session to the first read-write node.
 func TestN5MovesToAReadWriteNodeWithTheSession(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestN5MovesToAReadWriteNodeWithTheSession(t *testing.T) {
 	})
 }
 
-// A client uses a read-only node at once, without a new connection, when it hears of a leader again.
+// A client uses a read-only node at once, without a new connection, when it knows a leader again.
 func TestN5ReadOnlyNodeThatIsReadWriteAgainIsUsedAtOnce(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)
@@ -187,7 +187,7 @@ func TestReadOnlyNodesArePassedOverUnlessAllowed(t *testing.T) {
 	})
 }
 
-// An open waits for a read-write node. Its error says that the nodes are read-only, and it succeeds at the first
+// An open waits for a read-write node. Its error includes that the nodes are read-only, and it succeeds at the first
 // read-write node.
 func TestN2OpenWaitsForAReadWriteNode(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
@@ -237,7 +237,7 @@ func TestN2OpenWaitsForAReadWriteNode(t *testing.T) {
 	})
 }
 
-// An open that waits at a read-only node continues there when the node hears of a leader.
+// An open that waits at a read-only node continues there when the node knows a leader.
 func TestOpenGoesOnWhereTheNodeIsReadWriteAgain(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 1, nil)
@@ -253,8 +253,8 @@ func TestOpenGoesOnWhereTheNodeIsReadWriteAgain(t *testing.T) {
 	})
 }
 
-// Local sessions are opened, kept and resumed at their own node in any mode, and the client looks for no other node
-// (L1).
+// Local sessions are opened, kept and resumed at their own node in any mode, and the client searches for no other node
+// (L1 local to one node).
 func TestL1LocalSessionOfAReadOnlyNode(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)

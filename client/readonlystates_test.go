@@ -29,8 +29,8 @@ func TestN5TryingANodeWithoutALeaderKeepsTheReadOnlyState(t *testing.T) {
 	})
 }
 
-// A node that becomes read-only finishes the writes that it had begun. The client takes such a grant, knows that the
-// node is read-only, and goes on looking for another.
+// A node that becomes read-only finishes the writes that it had started. The client accepts such a grant, knows that
+// the node is read-only, and keeps searching for another.
 func TestN5GrantOfANodeThatHasBecomeReadOnly(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 2, nil)
@@ -73,8 +73,8 @@ func TestReadOnlyNodesThatGrantAreTriedWithABackOff(t *testing.T) {
 	})
 }
 
-// A client that only watches does so at a read-only node, and stays there while it finds no better one: it asks one
-// node to watch, however many it tries. It comes back at the first read-write node, from what it was told.
+// A client that only watches does so at a read-only node, and stays there while it finds no better node: it asks one
+// node to watch, however many it tries. It comes back at the first read-write node, from its newest stamp.
 func TestN5WatchesAtAReadOnlyNode(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 3, nil)
@@ -101,7 +101,7 @@ func TestN5WatchesAtAReadOnlyNode(t *testing.T) {
 		}
 		c.set(func() {
 			for s := range here.streams {
-				clear(s.watches) // it hears of no change, because it is cut off
+				clear(s.watches) // it receives no change, because it is cut off
 			}
 		})
 		c.change(create("/b"))
@@ -145,9 +145,9 @@ func TestOpenGoesOnAtOnceFromAReadOnlyNode(t *testing.T) {
 	}
 }
 
-// Jeopardy ends and begins again while the messages of both wait to be sent. Each message tells the mode at the time of
-// its sending.
-func TestLateJeopardyMessagesTellTheCurrentMode(t *testing.T) {
+// Jeopardy ends and begins again while both messages are queued. Each message carries the mode at the time of its
+// sending.
+func TestLateJeopardyMessagesHaveTheCurrentMode(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newModalTrial(t, 1, nil)
 		s := mustOpen(t, cl, time.Minute)
@@ -161,7 +161,7 @@ func TestLateJeopardyMessagesTellTheCurrentMode(t *testing.T) {
 	})
 }
 
-// A read-only node is read-write again while another node is asked for its sessions. The move is not given up, because
+// A read-only node is read-write again while another node is asked for its sessions. The move is not cancelled, because
 // it may have taken effect: the answer of the other node decides.
 func TestReadWriteAgainWhileAnotherNodeIsAsked(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {

@@ -79,7 +79,7 @@ func TestUpdateServersMovesLiveClients(t *testing.T) {
 	})
 }
 
-// Added servers that do not serve harm no client. A client leaves a removed server once another one serves.
+// Added servers that do not serve harm no client. A client leaves a removed server once another serves.
 func TestUpdateServersWithoutSuccess(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 4, 1)

@@ -27,28 +27,28 @@ type Opener interface {
 
 // Establishment is the argument of [RegistrarOptions].Register.
 type Establishment struct {
-	// Session is new: its id differs from all former ones, and nothing that belonged to a former session belongs to it.
+	// Session is new: its id differs from all former ids, and the cluster has dropped everything that belonged to a
+	// former session.
 	Session *Session
-	// Former is the session that has expired, and Err its end, a [session.ExpiredError]. They are zero and nil for the
-	// first session.
+	// Former is the expired session, and Err its end, a [session.ExpiredError]. Both are zero for the first session.
 	Former session.ID
 	Err    error
-	// Attempt is the number of this call among the calls for this session, from 1.
+	// Attempt counts the calls for this session, from 1.
 	Attempt int
 }
 
 // RegistrarOptions configures a [Registrar].
 type RegistrarOptions struct {
-	// Session says which sessions to open. Its RequestID must be zero.
+	// Session describes the sessions to open. Its RequestID must be zero.
 	Session SessionOptions
-	// Register is called with each new session, also the first one. It makes everything that belongs to the session,
-	// and must be able to start from nothing. When it returns an error, it is called again after a back-off, while the
-	// session lives. An error that wraps [ErrStop] ends the registrar. Calls never overlap.
+	// Register is called with each new session, also the first. Register makes everything that belongs to the session,
+	// and must be able to start from nothing. When Register returns an error, it is called again after a back-off,
+	// while the session lives. An error that wraps [ErrStop] ends the registrar. Calls never overlap.
 	//
-	// Its context outlives the call: a service that Register starts may run in it. The context ends with the session,
-	// with the cause of [Session.Err]; with the context of [Registrar.Run]; and when Register returns an error. It lives
-	// on when the promise of the session has run out, as the registration does. Work that nobody else may do at the same
-	// time belongs in [Session.Context].
+	// The context outlives the call: a service that Register starts may run in it. The context ends with the session,
+	// with the cause of [Session.Err]; with the context of [Registrar.Run]; and when Register returns an error. It
+	// lives on when the promise of the session has run out, as the registration does. Work that only one process may do
+	// at a time belongs in [Session.Context].
 	Register func(ctx context.Context, e Establishment) error
 	// MinBackoff and MaxBackoff bound back-offs as in [Config]: between calls of Register, between opens that a limit
 	// of the cluster refuses, and between sessions that expired before they were registered.
@@ -59,8 +59,8 @@ type RegistrarOptions struct {
 
 // Registrar keeps an application registered. When its session expires, it opens a new session and calls the application
 // to register again; users of ZooKeeper write this by hand. Nothing else in this package replaces a session, and a
-// registrar never does so silently: it requires a Register function. It replaces only sessions that expired, not
-// sessions that were closed or resumed by another client.
+// registrar never does so silently: it requires a Register function. A registrar replaces only expired sessions; it
+// ends when its session was closed or resumed by another client.
 type Registrar struct {
 	opener Opener
 	opts   RegistrarOptions
@@ -69,7 +69,7 @@ type Registrar struct {
 	mu      sync.Mutex
 	current *Session // guarded by mu
 
-	// guards end the contexts that Register got. Run waits for them.
+	// guards are the goroutines that end the contexts of Register. Run waits for them.
 	guards sync.WaitGroup
 }
 
@@ -138,8 +138,9 @@ func (r *Registrar) Run(ctx context.Context) error {
 	}
 }
 
-// open opens the next session. It repeats opens that a limit of the cluster refuses, because the limit may pass. So it
-// does after the first session when the nodes deny the client: a token that is replaced too late ends no registration.
+// open opens the next session. It retries when a limit of the cluster refuses the open, because the limit may pass.
+// After the first session it also retries when the nodes deny the client: a token that is replaced too late must not
+// end a registration.
 func (r *Registrar) open(ctx context.Context) (*Session, error) {
 	for n := 1; ; n++ {
 		s, err := r.opener.Open(ctx, r.opts.Session)
@@ -159,7 +160,8 @@ func (r *Registrar) open(ctx context.Context) (*Session, error) {
 	}
 }
 
-// register calls the application until it succeeds. The error says why it cannot succeed for this session.
+// register calls the application until a call succeeds. The error explains why registration cannot succeed for this
+// session.
 func (r *Registrar) register(ctx context.Context, e Establishment) (done bool, err error) {
 	s := e.Session
 	for e.Attempt = 1; ; e.Attempt++ {
@@ -195,7 +197,7 @@ func (r *Registrar) await(ctx context.Context, s *Session, other <-chan time.Tim
 	}
 }
 
-// close ends s although ctx may have ended. It only logs an error: the session then expires by itself.
+// close ends s although ctx may have ended. It only logs an error: the session then expires on its own.
 func (r *Registrar) close(ctx context.Context, s *Session) {
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeWithin)
 	defer cancel()

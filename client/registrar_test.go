@@ -275,8 +275,8 @@ func TestContextOfARegistration(t *testing.T) {
 	})
 }
 
-// A registrar whose token is refused tells so at the start. Later it goes on: a token that is replaced too late must not
-// end a registration for good.
+// A registrar whose token is refused returns the error at the start. Later it continues: a token that is replaced too
+// late must not end a registration for good.
 func TestARegistrarSurvivesADenial(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
@@ -321,8 +321,7 @@ func TestARegistrarSurvivesADenial(t *testing.T) {
 	})
 }
 
-// stalledEnd is a context that ends when its channel is closed. Whoever asks first for the reason waits until it is
-// released.
+// stalledEnd is a context that ends when its channel is closed. The first caller of Err waits until it is released.
 type stalledEnd struct {
 	over, released chan struct{}
 	asked          atomic.Bool
@@ -348,7 +347,7 @@ func (e *stalledEnd) Err() error {
 
 // Run waits for all that it began: here for the goroutine that ends the context of the registration, which asks for the
 // reason while Run closes the session.
-func TestARegistrarWaitsForWhatItBegan(t *testing.T) {
+func TestARegistrarWaitsForItsGoroutines(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		_, cl := newTrial(t, 1, 1)
 		registered := make(chan context.Context, 1)

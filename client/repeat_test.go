@@ -10,8 +10,8 @@ import (
 	"holdfast/test/bubble"
 )
 
-// O2: when the caller repeats an open under its request id, the session is attached to the node that took the first
-// open. The client has to resume it.
+// O2: when the caller repeats an open with its request id, the session is attached to the node of the first open. The
+// client has to resume it.
 func TestO2AnOpenRepeatedByTheCallerIsResumed(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 2)
@@ -38,7 +38,7 @@ func TestO2AnOpenRepeatedByTheCallerIsResumed(t *testing.T) {
 	})
 }
 
-// A client holds a session once: nobody would end a second Session of the same id.
+// A client holds a session once: a second Session of the same id would never end.
 func TestOpenOfAHeldSession(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		_, cl := newTrial(t, 1, 1)

@@ -150,21 +150,21 @@ func TestATouchIsRetriedAtTheRequestedTime(t *testing.T) {
 	})
 }
 
-// The principal is sent with the stream and with unary calls.
-func TestPrincipalIsSent(t *testing.T) {
-	if _, err := New(Config{Endpoints: []string{"a:1"}, Principal: " "}); !errors.Is(err, session.ErrInvalid) {
+// The client name is sent with the stream and with unary calls.
+func TestClientNameIsSent(t *testing.T) {
+	if _, err := New(Config{Endpoints: []string{"a:1"}, ClientName: " "}); !errors.Is(err, session.ErrInvalid) {
 		t.Errorf("New: got %v, want a field error", err)
 	}
 	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 1)
-		cl := newClientWith(t, Config{Endpoints: c.endpoints(1, 1), Dial: c.dial, Principal: "team a"})
+		cl := newClientWith(t, Config{Endpoints: c.endpoints(1, 1), Dial: c.dial, ClientName: "team a"})
 		mustOpen(t, cl, 12*time.Second)
 		if _, err := cl.Status(t.Context(), c.node(1).address); err != nil {
 			t.Fatal(err)
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if got, want := fmt.Sprint(c.node(1).principals), "[team a team a]"; got != want {
+		if got, want := fmt.Sprint(c.node(1).clientNames), "[team a team a]"; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	})

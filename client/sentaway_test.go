@@ -13,9 +13,10 @@ import (
 	"holdfast/test/bubble"
 )
 
-// The log says why a client looks for another node: that its node is being drained, or has a full disk (O5).
+// The log has the reason why a client searches for another node: its node is being drained, or has a full disk (O5 full
+// disks).
 func TestTheLogSaysWhyANodeIsLeft(t *testing.T) {
-	for name, full := range map[string]bool{"is being drained": false, "the disk of the node is full": true} {
+	for name, full := range map[string]bool{"is being drained": false, "the node's disk is full": true} {
 		t.Run(name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				c := newFakeCluster(t, 2)

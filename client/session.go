@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"holdfast/client/internal/core"
+	sessions "holdfast/client/internal/core/session"
 	"holdfast/session"
 )
 
@@ -16,7 +16,7 @@ type Session struct {
 	events eventQueue
 	done   chan struct{}
 	// core, id and timeout are written before Open or Resume returns the session, and never after.
-	core    *core.Session
+	core    *sessions.Session
 	id      session.ID
 	timeout time.Duration
 
@@ -41,8 +41,8 @@ func (s *Session) ID() session.ID { return s.id }
 // Timeout returns the negotiated timeout. It never changes.
 func (s *Session) Timeout() time.Duration { return s.timeout }
 
-// Token returns the newest token. It is a secret: a client that has it can take the session over. Its text form is
-// [session.Token.Secret].
+// Token returns the newest token. A token is a secret: a client with the token can take the session over. Its text form
+// is [session.Token.Secret].
 func (s *Session) Token() session.Token {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -56,7 +56,7 @@ func (s *Session) Owner() session.Node {
 	return s.granted.Owner
 }
 
-// Labels returns the session's labels. They must not be changed.
+// Labels returns the session's labels. Callers must not change the map.
 func (s *Session) Labels() session.Labels {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,11 +64,11 @@ func (s *Session) Labels() session.Labels {
 }
 
 // SafeUntil returns the moment until which the cluster promises not to expire the session, on this process's monotonic
-// clock. It returns zero without a promise: before the first one, after the last one has run out, after the machine was
-// suspended (S5), and after the end of the session. A promise is against expiry alone: the session may still be closed,
-// or resumed by another client.
+// clock. It returns zero without a promise: before the first promise, after the last promise has run out, after the
+// machine was suspended (S5 suspended machines), and after the end of the session. A promise excludes expiry only: the
+// session may still be closed, or resumed by another client.
 func (s *Session) SafeUntil() time.Time {
-	now, suspensions := s.loop.clock.look()
+	now, suspensions := s.loop.clock.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.promised.holds(now, suspensions) {
@@ -77,22 +77,22 @@ func (s *Session) SafeUntil() time.Time {
 	return s.promised.until
 }
 
-// Context returns a context that lives while there is a promise. It ends at [Session.SafeUntil] unless a later promise
-// has arrived by then, with the cause [ErrLapsed]. It also ends with the session; its cause is then the error that
-// [Session.Err] returns. So it ends before the cluster can expire the session. After a suspension of the machine it
-// ends within a second of running, when the client notices the suspension. A timer of its own ends the context: a
-// Logger or an OnNode that blocks the client cannot make it outlive its promise.
+// Context returns a context that lives while there is a promise. The context ends at [Session.SafeUntil] unless a later
+// promise has arrived by then, with the cause [ErrLapsed]. It also ends with the session, with the error of
+// [Session.Err] as the cause. So the context ends before the cluster can expire the session. After a suspension of the
+// machine the context ends within a second of running, when the client detects the suspension. A separate timer ends
+// the context: a Logger or an OnNode that blocks the client cannot make the context outlive its promise.
 //
-// A context that has ended stays ended. When the session gets a new promise after a lapse, it has not expired in
-// between: Context returns a new context from then on, and a [Regained] event tells so. Without a promise, Context
-// returns a context that has ended. It carries the values of the context given to [Client.Open] or [Client.Resume], but
-// does not end with that context.
+// A context that has ended stays ended. A new promise after a lapse means that the session has not expired in between:
+// Context then returns a new context, and a [Regained] event reports the change. Without a promise, Context returns a
+// context that has ended. It carries the values of the context passed to [Client.Open] or [Client.Resume], but does not
+// end with that context.
 func (s *Session) Context() context.Context {
-	now, suspensions := s.loop.clock.look()
+	now, suspensions := s.loop.clock.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.promised.holds(now, suspensions) {
-		s.promised.drop(ErrLapsed) // the loop may not have come to it yet; a former cause stays
+		s.promised.drop(ErrLapsed) // the loop may be late; a former cause stays
 	}
 	return s.promised.context()
 }
@@ -115,9 +115,10 @@ func (s *Session) AwaitPromise(ctx context.Context) (context.Context, error) {
 	}
 }
 
-// promisedOrNext returns the context of the promise. Without one it returns a channel that is closed with the next one.
+// promisedOrNext returns the context of the promise. Without a promise it returns a channel that the next promise
+// closes.
 func (s *Session) promisedOrNext() (context.Context, <-chan struct{}) {
-	now, suspensions := s.loop.clock.look()
+	now, suspensions := s.loop.clock.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.promised.holds(now, suspensions) {
@@ -148,19 +149,19 @@ func (s *Session) State() State {
 	return s.state
 }
 
-// Events returns the channel of the session's events, from its beginning. All calls return the same channel, which is
-// for one reader. It holds 64 unread events. A further event drops the oldest one, and [Event].Dropped counts it: a
-// slow reader misses old events, never the newest. The channel is closed after the last event, which tells the end of
-// the session.
+// Events returns the channel of the session's events, from its start. All calls return the same channel, which is for
+// one reader. It holds 64 unread events. A further event drops the oldest event, and [Event].Dropped counts it: a slow
+// reader misses old events, never the newest. The channel is closed after the last event, which reports the end of the
+// session.
 func (s *Session) Events() <-chan Event { return s.events.channel() }
 
-// Close ends the session in the cluster. Its Context ends at once, and the client sends no more touch for this session
-// alone; a touch of all sessions of the connection may still keep it alive until the cluster hears of the close. Close
-// repeats the request through lost connections until ctx ends. Then the error wraps the cause, and the session expires
-// by itself if the cluster never heard of the close.
+// Close closes the session in the cluster. Its Context ends at once, and the client stops touching this session by
+// name; a touch of all sessions of the connection may still keep the session alive until the cluster receives the
+// close. Close repeats the request through lost connections until ctx ends. Then the error wraps the cause, and the
+// session expires if the cluster never received the close.
 //
-// Close leaves a session alone that another client has resumed, and returns [session.ErrMoved]. It returns a
-// [session.ExpiredError] if the session has expired. Later calls return the same result: nil after a close.
+// If another client has resumed the session, Close leaves the session alone and returns [session.ErrMoved]. It returns
+// a [session.ExpiredError] if the session has expired. Later calls return the same result: nil after a close.
 func (s *Session) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closing = true
@@ -169,8 +170,8 @@ func (s *Session) Close(ctx context.Context) error {
 	return s.loop.close(ctx, s)
 }
 
-// grant takes the result of an open, a resume or an upgrade.
-func (s *Session) grant(g core.Granted) {
+// grant records the result of an open, a resume or an upgrade.
+func (s *Session) grant(g sessions.Granted) {
 	if s.core == nil {
 		s.core, s.id, s.timeout = g.Session, g.Grant.Session.ID, g.Grant.Session.Timeout
 	}
@@ -184,8 +185,8 @@ func (s *Session) grant(g core.Granted) {
 	s.granted = g.Grant.Session
 }
 
-// promise takes a promise until a moment, noted under a number of suspensions. It reports whether the context had ended
-// before.
+// promise records a promise until a moment, made after the given number of suspensions. It reports whether the context
+// had ended before.
 func (s *Session) promise(until time.Time, suspensions uint64) (ended bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -202,9 +203,9 @@ func (s *Session) lapse() {
 	s.promised.drop(ErrLapsed)
 }
 
-// runOut ends the promise if it is over. The promise's timer calls it, also while the loop is blocked.
+// runOut ends an expired promise. The promise's timer calls runOut, also while the loop is blocked.
 func (s *Session) runOut() {
-	now, suspensions := s.loop.clock.look()
+	now, suspensions := s.loop.clock.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.promised.holds(now, suspensions) {
@@ -223,7 +224,7 @@ func (s *Session) end(err error) {
 }
 
 // happened updates the state and queues the event.
-func (s *Session) happened(e *core.Event) {
+func (s *Session) happened(e *sessions.Event) {
 	s.mu.Lock()
 	s.state = State(e.To)
 	s.mu.Unlock()

@@ -155,13 +155,13 @@ func TestS5SuspensionDropsPromisesAndTouchesAtOnce(t *testing.T) {
 		s := mustOpen(t, cl, 30*time.Second)
 		ctx := s.Context()
 		time.Sleep(2500 * time.Millisecond)
-		w.advance(time.Second) // what the difference in the rates of clocks may explain
+		w.advance(time.Second) // explained by different rates of clocks
 		wantSafe(t, c, s, promised(30*time.Second))
 		w.advance(time.Second + 1)
 		if got := s.SafeUntil(); !got.IsZero() {
 			t.Errorf("SafeUntil after a suspension: got %v, want none", got)
 		}
-		time.Sleep(500 * time.Millisecond) // the loop's next look, at 3 s
+		time.Sleep(500 * time.Millisecond) // the loop's next reading, at 3 s
 		synctest.Wait()
 		if ctx.Err() == nil {
 			t.Error("context lives on after a suspension")
@@ -205,7 +205,7 @@ func TestDifferentTimeoutsAreTouchedByID(t *testing.T) {
 func TestTouchFailures(t *testing.T) {
 	tests := []struct {
 		err   error
-		want  error // the error that ends the session; nil: it goes on
+		want  error // the error that ends the session; nil: it continues
 		event string
 	}{
 		{session.MovedTo(session.Session{Attachment: 99, Instance: 9}), session.ErrMoved, "moved"},
@@ -231,7 +231,7 @@ func TestTouchFailures(t *testing.T) {
 					}
 					return
 				}
-				wantSafe(t, c, s, promised(12*time.Second)) // a promise is never taken back
+				wantSafe(t, c, s, promised(12*time.Second)) // a promise never gets shorter
 				c.set(func() { c.node(1).failures = nil })
 				time.Sleep(time.Second) // the client touches again after a twelfth of the timeout
 				wantSafe(t, c, s, 5*time.Second+promised(12*time.Second))

@@ -13,29 +13,29 @@ import (
 // SessionIDs is not larger.
 const maxIDs = 100_000
 
-// SessionsOfCaller are the sessions of one caller's connections.
+// SessionsOfCaller lists the sessions of one caller's connections.
 type SessionsOfCaller struct {
-	// IDs are in their order.
+	// IDs are sorted.
 	IDs []session.ID
-	// More is how many further sessions the connections have, because a node names only so many.
+	// More counts further sessions of the connections, because a node returns only so many ids.
 	More uint64
-	// Claimed is how many connections only say that they are the caller's: their sessions are not among IDs.
+	// Claimed counts connections that claim the caller's name without proof: their sessions are not among IDs.
 	Claimed int
-	// Silent are the errors of the nodes that did not answer: their sessions are missing.
+	// Silent has the errors of the nodes that did not answer: their sessions are missing.
 	Silent map[session.Node]error
 }
 
-// SessionsOf asks every member for the sessions of the connections of one caller: those for whom the node vouches, by
-// the name of a token or a certificate, or by a principal in the form SCHEME:ID that access lists of the tree have. The
-// text must be the whole name. Sessions of clients without a connection are not found: those that make single calls,
-// and those that are away. The error is that of [Client.Members]. Safe for concurrent use.
+// SessionsOf asks every member for the sessions of one caller's connections: those that the node has authenticated, by
+// the name of a token or a certificate, or by a principal in the form SCHEME:ID of the tree's access lists. The text
+// must be the whole name. The result leaves out sessions of clients without a connection: clients that make single
+// calls, and disconnected clients. The error is that of [Client.Members]. Safe for concurrent use.
 func SessionsOf(ctx context.Context, c *Client, principal string) (SessionsOfCaller, error) {
 	found := SessionsOfCaller{Silent: make(map[session.Node]error)}
 	members, err := c.Members(ctx)
 	if err != nil {
 		return found, err
 	}
-	told := make([]SessionsOfCaller, len(members))
+	answers := make([]SessionsOfCaller, len(members))
 	failed := make([]error, len(members))
 	var asking sync.WaitGroup // at the same time: a node that is silent until ctx ends must not hide the others
 	for i, m := range members {
@@ -44,13 +44,13 @@ func SessionsOf(ctx context.Context, c *Client, principal string) (SessionsOfCal
 				failed[i] = ErrUnreachable
 				return
 			}
-			failed[i] = told[i].ask(ctx, c, m.ClientAddress, principal)
+			failed[i] = answers[i].ask(ctx, c, m.ClientAddress, principal)
 		})
 	}
 	asking.Wait()
 	for i, m := range members {
-		found.IDs = append(found.IDs, told[i].IDs...)
-		found.More, found.Claimed = found.More+told[i].More, found.Claimed+told[i].Claimed
+		found.IDs = append(found.IDs, answers[i].IDs...)
+		found.More, found.Claimed = found.More+answers[i].More, found.Claimed+answers[i].Claimed
 		if failed[i] != nil {
 			found.Silent[m.Node] = failed[i]
 		}
@@ -76,7 +76,7 @@ func (f *SessionsOfCaller) ask(ctx context.Context, c *Client, address, principa
 			f.Claimed++
 			continue
 		default:
-			continue // the text is a part of its name
+			continue // the text is only a part of the name
 		}
 		if one, err = whole(ctx, c, address, one); err != nil {
 			return err
@@ -86,11 +86,11 @@ func (f *SessionsOfCaller) ask(ctx context.Context, c *Client, address, principa
 			f.More += one.Sessions - named
 		}
 	}
-	f.More += list.Total - min(list.Total, uint64(len(list.Connections))) // each has one at least
+	f.More += list.Total - min(list.Total, uint64(len(list.Connections))) // each connection has at least one session
 	return nil
 }
 
-// whole returns a connection with more ids, if it has more sessions than ids.
+// whole returns a connection with all its ids, if the first answer left some out.
 func whole(ctx context.Context, c *Client, address string, one *ClientConnection) (*ClientConnection, error) {
 	if len(one.SessionIDs) == 0 || one.Sessions <= uint64(len(one.SessionIDs)) {
 		return one, nil
@@ -98,11 +98,11 @@ func whole(ctx context.Context, c *Client, address string, one *ClientConnection
 	list, err := c.Connections(ctx, address, ConnectionOptions{Limit: 1, Session: one.SessionIDs[0], SessionIDs: maxIDs})
 	switch {
 	case errors.Is(err, session.ErrNoConnection) || err == nil && len(list.Connections) == 0:
-		return one, nil // it has gone, and its sessions elsewhere
+		return one, nil // the connection is gone, and its sessions have moved
 	case err != nil:
 		return one, err
 	case list.Connections[0].Address != one.Address:
-		return one, nil // the session is another connection's by now
+		return one, nil // the session belongs to another connection by now
 	}
 	return &list.Connections[0], nil
 }

@@ -12,19 +12,21 @@ import (
 	"google.golang.org/grpc"
 
 	"holdfast/client/internal/core"
+	"holdfast/client/internal/core/conn"
+	"holdfast/client/internal/unary"
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/transport/wire"
 	"holdfast/tree"
 )
 
-// WatchSessions yields which global sessions are opened, moved and ended, in the order of their stamps, until ctx ends
-// or the loop that ranges over it does (V8). What is unread when ctx ends is left out. It begins with an event that has
-// a stamp alone: every change above it is told. The watch survives lost nodes: no event is left out, or an event with
-// Lost says so, and none comes twice. When the cluster is begun anew or restored, an event with Lost and the Reason
-// [session.ErrClusterChanged] says so, and stamps begin anew. The watch leaves a node that hears of no leader, unless
-// [Config].ReadOnly allows it. An error is yielded last; it wraps the cause of ctx when that has ended, and the last
-// obstacle if the watch has not been in place then. Safe for concurrent use.
+// WatchSessions yields opens, moves and ends of global sessions, in the order of their stamps, until ctx ends or the
+// loop that ranges over it does (V8 events need READ). Events that are unread when ctx ends are left out. The first
+// event has only a stamp: every later change is reported. The watch survives lost nodes: it reports each event once, or
+// reports with Lost that events may be missing. When the cluster starts anew or is restored, an event with Lost and the
+// Reason [session.ErrClusterChanged] reports this, and stamps start anew. The watch leaves a node that knows no leader,
+// unless [Config].ReadOnly allows the node. An error is yielded last; it wraps the cause of ctx when ctx has ended, and
+// the last obstacle if the watch was not in place then. Safe for concurrent use.
 func (c *Client) WatchSessions(ctx context.Context) iter.Seq2[session.Event, error] {
 	return func(yield func(session.Event, error) bool) {
 		watching, cancel := context.WithCancel(ctx)
@@ -32,47 +34,47 @@ func (c *Client) WatchSessions(ctx context.Context) iter.Seq2[session.Event, err
 		defer w.learning.Wait()
 		defer cancel()
 		err := c.nodes.Any(watching, func(attempt context.Context, cc *grpc.ClientConn) error {
-			return w.hear(watching, attempt, cc)
+			return w.receive(watching, attempt, cc)
 		})
 		switch {
 		case err == nil: // yield has returned false
 			return
-		case w.placed && ctx.Err() != nil: // nothing stands in its way but that
+		case w.placed && ctx.Err() != nil: // no obstacle besides ctx
 			err = context.Cause(ctx)
 		}
 		yield(session.Event{}, fmt.Errorf("watch sessions: %w", err))
 	}
 }
 
-// sessionWatch is a watch of sessions under way.
+// sessionWatch is a running watch of sessions.
 type sessionWatch struct {
-	client *Client
-	yield  func(session.Event, error) bool
-	heard  sessionsHeard
-	// cluster is the identity of the cluster that was heard, 0 until a node has told one.
+	client   *Client
+	yield    func(session.Event, error) bool
+	progress sessionProgress
+	// cluster is the identity of the present cluster, 0 until a node has reported one.
 	cluster uint64
-	// anew: the application is to be told that this is another cluster than before.
+	// anew: the next event must report another cluster than before.
 	anew bool
-	// placed says that a node tells what happens.
+	// placed: a node is streaming events.
 	placed bool
 	// learning is the goroutine that learns of the members, which learns says is there.
 	learning sync.WaitGroup
 	learns   bool
 }
 
-// hear yields what one node tells, until yield returns false, which is no error, or the stream ends. attempt bounds
-// the wait for the first message alone. A node of another cluster than before was asked for what has happened since a
-// stamp that means nothing to it, and is asked again.
-func (w *sessionWatch) hear(ctx, attempt context.Context, cc *grpc.ClientConn) error {
-	err := w.hearOnce(ctx, attempt, cc)
+// receive yields the events of one node, until yield returns false, which is no error, or the stream ends. attempt
+// bounds only the wait for the first message. The starting stamp means nothing to a node of another cluster than
+// before, so receive asks such a node a second time.
+func (w *sessionWatch) receive(ctx, attempt context.Context, cc *grpc.ClientConn) error {
+	err := w.receiveOnce(ctx, attempt, cc)
 	if errors.Is(err, session.ErrClusterChanged) {
-		err = w.hearOnce(ctx, attempt, cc)
+		err = w.receiveOnce(ctx, attempt, cc)
 	}
 	return err
 }
 
-// hearOnce is hear, until the node tells that it is of another cluster than before.
-func (w *sessionWatch) hearOnce(ctx, attempt context.Context, cc *grpc.ClientConn) error {
+// receiveOnce is receive, until the node reports another cluster than before.
+func (w *sessionWatch) receiveOnce(ctx, attempt context.Context, cc *grpc.ClientConn) error {
 	c := w.client
 	streaming, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -81,7 +83,7 @@ func (w *sessionWatch) hearOnce(ctx, attempt context.Context, cc *grpc.ClientCon
 	w.placed = false
 	stream, err := holdfastv1.NewSessionServiceClient(cc).WatchSessions(streaming,
 		wire.WatchingProto(session.Watching{
-			Since:   w.heard.again(),
+			Since:   w.progress.again(),
 			Options: tree.ReadOptions{Seen: c.seen.stamp(), AllowStale: c.cfg.ReadOnly},
 		}))
 	if err != nil {
@@ -90,6 +92,9 @@ func (w *sessionWatch) hearOnce(ctx, attempt context.Context, cc *grpc.ClientCon
 	for {
 		m, err := stream.Recv()
 		if err != nil {
+			if unary.Over(ctx) {
+				<-ctx.Done() // a node may report the deadline before the timer of ctx fires
+			}
 			w.placed = w.placed && ctx.Err() != nil
 			if w.isAnother(wire.StateOf(err)) {
 				return session.ErrClusterChanged
@@ -104,14 +109,14 @@ func (w *sessionWatch) hearOnce(ctx, attempt context.Context, cc *grpc.ClientCon
 		w.placed = true
 		w.learn(ctx)
 		if ctx.Err() != nil {
-			continue // gRPC hands out all that it has read before it says that ctx has ended
+			continue // gRPC delivers everything that it has read before it reports the end of ctx
 		}
 		e, err := wire.SessionEventFrom(m)
 		if err != nil {
 			return err
 		}
-		c.seen.note(told{cluster: state.Cluster, stamp: e.Stamp})
-		if !w.heard.take(e) {
+		c.seen.note(nodeReport{cluster: state.Cluster, stamp: e.Stamp})
+		if !w.progress.accept(e) {
 			continue
 		}
 		if w.anew {
@@ -123,21 +128,21 @@ func (w *sessionWatch) hearOnce(ctx, attempt context.Context, cc *grpc.ClientCon
 	}
 }
 
-// isAnother takes the state of a node, and reports whether what was heard before is of another cluster. It is forgotten
-// then.
+// isAnother records the state of a node, and reports whether earlier events came from another cluster; it then discards
+// the former position.
 func (w *sessionWatch) isAnother(now session.NodeState) bool {
 	another := now.Cluster != 0 && w.cluster != 0 && now.Cluster != w.cluster
 	if another {
-		w.client.seen.note(told{cluster: now.Cluster, index: now.Index})
-		w.anew = w.anew || w.heard != sessionsHeard{}
-		w.heard = sessionsHeard{}
+		w.client.seen.note(nodeReport{cluster: now.Cluster, index: now.Index})
+		w.anew = w.anew || w.progress != sessionProgress{}
+		w.progress = sessionProgress{}
 	}
 	w.cluster = cmp.Or(now.Cluster, w.cluster)
 	return another
 }
 
 // learn has the client know the members of the cluster as long as the watch lasts: the first time before anything is
-// yielded, so that no later loss of a node ends in the endpoints alone. The connection for sessions learns by itself.
+// yielded, so that no later loss of a node ends in the endpoints alone. The connection for sessions learns on its own.
 func (w *sessionWatch) learn(ctx context.Context) {
 	if w.learns || w.client.cfg.OnlyEndpoints {
 		return
@@ -151,51 +156,51 @@ func (w *sessionWatch) learn(ctx context.Context) {
 	})
 }
 
-// learnMembers asks a node for the members, unless the connection for sessions is there to do so. It returns how long
-// to wait before the next time. That no node answers is no failure: the client goes on with what it knows.
+// learnMembers asks a node for the members, unless the connection for sessions does so. It returns the wait before the
+// next call. A failure is ignored: the client continues with the members that it knows.
 func (c *Client) learnMembers(ctx context.Context) (again time.Duration) {
 	if c.occupancy.at() == "" {
 		asking, cancel := context.WithTimeout(ctx, c.cfg.ConnectTimeout)
 		defer cancel()
 		members, err := c.nodes.Members(asking)
 		if err != nil {
-			return core.LearnAgain + c.jitter.Within(core.LearnAgain)
+			return conn.AskMembersAgain + c.jitter.Within(conn.AskMembersAgain)
 		}
 		if l, err := c.begin(ctx); err == nil && len(members) > 0 {
 			l.do(core.KnownMembers{Addresses: members})
 		}
 	}
-	return core.LearnEvery + c.jitter.Within(core.LearnEvery)
+	return conn.AskMembersEvery + c.jitter.Within(conn.AskMembersEvery)
 }
 
-// sessionsHeard is how far a watch of sessions has come, over several nodes (V4).
-type sessionsHeard struct {
-	// told is the stamp up to which all was told: 0 at first. newest is the stamp of the newest event above it, and
-	// count how many events of this stamp were yielded: one change may move many sessions.
-	told, newest tree.Stamp
-	count        int
+// sessionProgress is how far a watch of sessions has come, over several nodes (V4 resumed watches).
+type sessionProgress struct {
+	// delivered is the stamp up to which all events were yielded: 0 at first. newest is the stamp of the newest event
+	// above delivered, and count is the number of yielded events with this stamp: one change may move many sessions.
+	delivered, newest tree.Stamp
+	count             int
 	// repeats is how many events of newest the present node still repeats.
 	repeats int
 }
 
-// again returns the stamp that a watch at another node begins with. The node repeats the events above it.
-func (h *sessionsHeard) again() tree.Stamp {
+// again returns the stamp with which the watch starts at another node. The node repeats the events above this stamp.
+func (h *sessionProgress) again() tree.Stamp {
 	h.repeats = h.count
-	return h.told
+	return h.delivered
 }
 
-// take reports whether an event is new to the application.
-func (h *sessionsHeard) take(e session.Event) bool {
+// accept reports whether an event is new to the application.
+func (h *sessionProgress) accept(e session.Event) bool {
 	isChange := e.Opened != nil || e.Moved != nil || e.Ended != nil
 	switch {
 	case isChange && e.Stamp == h.newest && h.repeats > 0:
 		h.repeats--
 		return false
-	case isChange && e.Stamp <= h.told:
+	case isChange && e.Stamp <= h.delivered:
 		return false
 	case isChange && e.Stamp != h.newest:
-		if h.newest > h.told {
-			h.told = h.newest
+		if h.newest > h.delivered {
+			h.delivered = h.newest
 		}
 		h.newest, h.count, h.repeats = e.Stamp, 1, 0
 		return true
@@ -203,7 +208,7 @@ func (h *sessionsHeard) take(e session.Event) bool {
 		h.count++
 		return true
 	}
-	first := h.told == 0
-	h.told, h.newest, h.count, h.repeats = max(h.told, e.Stamp), 0, 0, 0
+	first := h.delivered == 0
+	h.delivered, h.newest, h.count, h.repeats = max(h.delivered, e.Stamp), 0, 0, 0
 	return first || e.Lost
 }

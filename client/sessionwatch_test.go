@@ -13,7 +13,7 @@ import (
 	"holdfast/tree"
 )
 
-// A watch of sessions ends with its context, however much of what its node has told is unread.
+// A watch of sessions ends with its context, however many of its node's events are unread.
 func TestWatchOfSessionsEndsWithItsContext(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
@@ -37,8 +37,8 @@ func TestWatchOfSessionsEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// A watch of sessions that was in place ends with the cause of its context alone. One that was not says what stood in
-// its way: that no node answers, or what one answered.
+// A watch of sessions that was in place ends with the cause of its context alone. A watch that was not in place
+// includes its obstacle: that no node answers, or a node's answer.
 func TestWatchOfSessionsSaysWhyItEnds(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
@@ -69,8 +69,8 @@ func TestWatchOfSessionsSaysWhyItEnds(t *testing.T) {
 	})
 }
 
-// A watch of sessions learns of the members by itself, before anything is told and later: with one endpoint it
-// survives the nodes that serve it. With OnlyEndpoints it does not.
+// A watch of sessions learns the members on its own, before the first event and later: with one endpoint it survives
+// the nodes that serve it. With OnlyEndpoints it does not.
 func TestWatchOfSessionsLearnsOfTheMembers(t *testing.T) {
 	for _, only := range []bool{false, true} {
 		bubble.Test(t, func(t *testing.T) {
@@ -110,22 +110,22 @@ func TestWatchOfSessionsLearnsOfTheMembers(t *testing.T) {
 }
 
 // A watch of sessions that comes back at another node repeats none of the events of its newest stamp, and leaves none
-// of them out.
+// out.
 func TestV4SessionsComeBack(t *testing.T) {
 	const began, moves, later = tree.Stamp(10), tree.Stamp(20), tree.Stamp(30)
 	moved := func(stamp tree.Stamp, id session.ID) session.Event {
 		return session.Event{Stamp: stamp, Moved: &session.Session{ID: id}}
 	}
-	var h sessionsHeard
+	var h sessionProgress
 	var got []session.ID
 	hear := func(events ...session.Event) {
 		for _, e := range events {
-			if h.take(e) && e.Moved != nil {
+			if h.accept(e) && e.Moved != nil {
 				got = append(got, e.Moved.ID)
 			}
 		}
 	}
-	if h.again() != 0 || !h.take(session.Event{Stamp: began}) {
+	if h.again() != 0 || !h.accept(session.Event{Stamp: began}) {
 		t.Fatal("the mark that the watch is in place is not told")
 	}
 	hear(moved(moves, 1), moved(moves, 2))
@@ -143,7 +143,7 @@ func TestV4SessionsComeBack(t *testing.T) {
 	if want := []session.ID{1, 2, 3, 4}; !slices.Equal(got, want) {
 		t.Errorf("heard of %v, want %v", got, want)
 	}
-	if h.take(session.Event{Stamp: later + 6}) || !h.take(session.Event{Stamp: later + 9, Lost: true}) {
+	if h.accept(session.Event{Stamp: later + 6}) || !h.accept(session.Event{Stamp: later + 9, Lost: true}) {
 		t.Error("of what is no change, only LOST is told after the first mark")
 	}
 }

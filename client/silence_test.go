@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"holdfast/client/internal/core"
+	"holdfast/client/internal/core/conn"
 	"holdfast/session"
 	"holdfast/test/bubble"
 	"holdfast/tree"
@@ -118,7 +118,7 @@ func TestConnectAttemptsAreHedged(t *testing.T) {
 	}
 }
 
-// A round is over although an attempt to connect hangs, when other nodes have answered: they may have a leader by now.
+// A round is over although an attempt to connect hangs, when other nodes have answered: they may know a leader by now.
 func TestANodeThatHangsHoldsUpNoRound(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)
@@ -145,8 +145,8 @@ func TestANodeThatHangsHoldsUpNoRound(t *testing.T) {
 	})
 }
 
-// The client uses the first connection that is up and closes the others. It tries those again when the first one does
-// not serve.
+// The client uses the first connection that is up and closes the others. It tries those again when the first does not
+// serve.
 func TestTheFirstConnectionWinsTheRace(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)
@@ -171,7 +171,7 @@ func TestTheFirstConnectionWinsTheRace(t *testing.T) {
 	})
 }
 
-// frozen is a connection to a node whose process can be stopped: nothing comes from it any more, and it ends nothing.
+// frozen is a connection to a node whose process can be stopped: no bytes come from it any more, and it ends nothing.
 type frozen struct {
 	net.Conn
 	stopped chan struct{} // closed when the process is stopped
@@ -182,7 +182,7 @@ type frozen struct {
 func (f *frozen) Read(b []byte) (int, error) {
 	n, err := f.Conn.Read(b)
 	select {
-	case <-f.stopped: // what the node says now stays in its process
+	case <-f.stopped: // the node's bytes stay in its process
 		<-f.hung
 		return 0, net.ErrClosed
 	default:
@@ -196,9 +196,9 @@ func (f *frozen) Close() error {
 }
 
 // A leader freezes, and its connections stay open. A client at that node, whose open is not answered, leaves it after a
-// second without a word and a question that is not answered either. Clients at the other nodes wait for the election:
-// these nodes answer their questions, so they are not left, however long it takes.
-func TestAFrozenNodeIsLeftAndAWaitingOneIsNot(t *testing.T) {
+// second of silence and an unanswered question. Clients at the other nodes wait for the election: these nodes answer
+// their questions, so they are not left, however long it lasts.
+func TestClientsLeaveAFrozenNodeButNotAWaitingNode(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 2)
 		stopped := make(chan struct{})
@@ -243,7 +243,7 @@ func TestAFrozenNodeIsLeftAndAWaitingOneIsNot(t *testing.T) {
 				opened <- time.Since(begun)
 			}()
 		}
-		time.Sleep(core.AskAfter + core.SignWithin - 1)
+		time.Sleep(conn.AskAfter + conn.SignWithin - 1)
 		synctest.Wait()
 		if n := left.Owner(); n != 1 {
 			t.Errorf("the frozen node was left for node %d before it was asked for a sign of life", n)
@@ -261,9 +261,9 @@ func TestAFrozenNodeIsLeftAndAWaitingOneIsNot(t *testing.T) {
 	})
 }
 
-// A caller whose time is over before any attempt to connect has had an outcome is told that no node was reached, as
-// other calls are. Without this it would be told nothing, and the command line would not say that no node answers. A
-// caller that was cancelled says nothing of the nodes.
+// A caller whose time is over before any attempt to connect has had an outcome learns that no node was reached, as with
+// other calls. Without this it would get no reason, and the command line could not report that no node answers. A
+// cancelled caller proves nothing about the nodes.
 func TestACallThatEndsBeforeAnyConnectionIsUnreachable(t *testing.T) {
 	for name, call := range map[string]func(ctx context.Context, c *Client) error{
 		"open": func(ctx context.Context, c *Client) error {

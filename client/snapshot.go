@@ -13,28 +13,29 @@ import (
 	"holdfast/session"
 )
 
-// snapshotPatience is how long a node may send nothing of a backup.
-const snapshotPatience = 30 * time.Second
+// snapshotTimeout is how long a node may send nothing of a backup.
+const snapshotTimeout = 30 * time.Second
 
 // SnapshotRequest says which backup a node is to stream. The zero value asks for one that shows all that was
 // acknowledged before the call.
 type SnapshotRequest struct {
-	// Local asks for the state that the node has, which may be old. The node asks no leader, so that no quorum is needed.
+	// Local asks for the state that the node has, which may be old. The node asks no leader, so that no quorum is
+	// needed.
 	Local bool
 	// Resume goes on with a stream of the same node that was cut off, at Offset: the ID that [SnapshotTo.Started] got.
 	Resume []byte
 	Offset uint64
 }
 
-// SnapshotTo takes a backup. An error of a function ends the stream, and is returned.
+// SnapshotTo receives a backup. An error of a function ends the stream, and is returned.
 type SnapshotTo struct {
-	// Started gets the name of the frozen copy that the node streams, and what it holds. It is called first, once.
+	// Started gets the name of the frozen copy that the node streams, and the copy's header. It is called first, once.
 	Started func(id []byte, h backup.Header) error
-	// Chunk gets the records, in order, from the offset that was asked for. The bytes are its own.
+	// Chunk gets the records, in order, from the requested offset. The bytes are its own.
 	Chunk func(b []byte) error
 }
 
-// errChunk says that a chunk is not what the node sent.
+// errChunk: a chunk differs from the chunk that the node sent.
 var errChunk = errors.New("a chunk was damaged or is missing")
 
 // TakeSnapshot streams a backup of the cluster's state from the node at endpoint, host:port. The error is
@@ -45,7 +46,7 @@ func (c *Client) TakeSnapshot(ctx context.Context, endpoint string, r SnapshotRe
 	err := c.nodes.At(ctx, endpoint, func(_ context.Context, cc *grpc.ClientConn) error {
 		streaming, cancel := context.WithCancel(ctx)
 		defer cancel()
-		silent := time.AfterFunc(snapshotPatience, cancel)
+		silent := time.AfterFunc(snapshotTimeout, cancel)
 		defer silent.Stop()
 		stream, err := holdfastv1.NewClusterServiceClient(cc).TakeSnapshot(streaming, &holdfastv1.TakeSnapshotRequest{
 			Local: r.Local, Resume: r.Resume, Offset: r.Offset,
@@ -59,12 +60,13 @@ func (c *Client) TakeSnapshot(ctx context.Context, endpoint string, r SnapshotRe
 			if err != nil {
 				return err
 			}
-			silent.Reset(snapshotPatience)
-			if own = t.take(m); own != nil {
+			silent.Reset(snapshotTimeout)
+			if own = t.receive(m); own != nil {
 				return nil
 			}
 		}
-		// The backup is whole, however the call ends. A node whose call is cancelled before its end audits a failure.
+		// The backup is complete, however the call ends. A node audits a call that is cancelled before its end as a
+		// failure.
 		_, _ = stream.Recv()
 		return nil
 	})
@@ -74,7 +76,7 @@ func (c *Client) TakeSnapshot(ctx context.Context, endpoint string, r SnapshotRe
 	return nil
 }
 
-// taking is a backup that comes in.
+// taking is a backup that is being received.
 type taking struct {
 	to SnapshotTo
 	// at is the position of the next byte, size how many there are; 0 before Started.
@@ -83,7 +85,7 @@ type taking struct {
 
 func (t *taking) whole() bool { return t.size > 0 && t.at == t.size }
 
-func (t *taking) take(m *holdfastv1.TakeSnapshotResponse) error {
+func (t *taking) receive(m *holdfastv1.TakeSnapshotResponse) error {
 	if started := m.GetStarted(); started != nil {
 		h, err := backup.HeaderFrom(started.GetHeader())
 		switch {

@@ -19,7 +19,7 @@ func (n *fakeNode) TakeSnapshot(_ *holdfastv1.TakeSnapshotRequest,
 ) error {
 	records := []byte("1234")
 	h := backup.HeaderProto(backup.Header{
-		Cluster: "c", Node: n.number, Version: "v", Taken: session.Epoch(), Index: 1, Bytes: uint64(len(records)),
+		Cluster: "c", Node: n.number, Version: "v", TakenAt: session.Epoch(), Index: 1, Bytes: uint64(len(records)),
 	})
 	started := &holdfastv1.SnapshotStarted{Id: make([]byte, backup.IDSize), Header: h}
 	chunk := &holdfastv1.SnapshotChunk{Data: records, Crc32C: backup.Checksum(records)}

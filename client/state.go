@@ -1,6 +1,8 @@
 package client
 
-import "holdfast/client/internal/core"
+import (
+	sessions "holdfast/client/internal/core/session"
+)
 
 // State describes a session as its application sees it. The package's documentation has a drawing of the states and
 // their transitions.
@@ -8,24 +10,24 @@ type State uint8
 
 // States of a session. The last three are final.
 const (
-	// StateConnecting: no node serves the session, and the client looks for a node. The session lives in the cluster
+	// StateConnecting: no node serves the session, and the client searches for a node. The session lives in the cluster
 	// until [Session.SafeUntil] at least.
-	StateConnecting = State(core.StateConnecting)
+	StateConnecting = State(sessions.StateConnecting)
 	// StateConnected: a node serves the session, and touches count.
-	StateConnected = State(core.StateConnected)
-	// StateJeopardy: a node serves the session, but touches may not count. The node hears of no leader with a quorum
-	// (S4), or the promise has run out. The client looks for another node.
-	StateJeopardy = State(core.StateJeopardy)
-	// StateConnectedReadOnly: the client allows read-only nodes, and is connected to a read-only node: it hears of no
-	// leader, and serves reads only. Touches go to the node only if it owns the session, and count once there is a
-	// leader. The client looks for a read-write node, and moves there with its session.
-	StateConnectedReadOnly = State(core.StateConnectedReadOnly)
+	StateConnected = State(sessions.StateConnected)
+	// StateJeopardy: a node serves the session, but touches may not count. The node knows no leader with a quorum (S4
+	// jeopardy), or the promise has run out. The client searches for another node.
+	StateJeopardy = State(sessions.StateJeopardy)
+	// StateConnectedReadOnly: the client allows read-only nodes, and is connected to a read-only node: it knows no
+	// leader, and serves only reads. Touches go to the node only if it owns the session, and count once there is a
+	// leader. The client searches for a read-write node, and moves there with its session.
+	StateConnectedReadOnly = State(sessions.StateConnectedReadOnly)
 	// StateExpired: the cluster has ended the session. [Session.Err] is a [session.ExpiredError].
-	StateExpired = State(core.StateExpired)
+	StateExpired = State(sessions.StateExpired)
 	// StateClosed: the session or its client was closed, or another client has resumed the session; see [Session.Err].
-	StateClosed = State(core.StateClosed)
+	StateClosed = State(sessions.StateClosed)
 	// StateAuthFailed: the cluster refused the session's credential with [session.ErrBadCredential].
-	StateAuthFailed = State(core.StateAuthFailed)
+	StateAuthFailed = State(sessions.StateAuthFailed)
 )
 
 // String returns the state's name in lower case.
@@ -50,5 +52,5 @@ func (s State) String() string {
 	}
 }
 
-// Final reports whether the session has ended: no other state follows.
-func (s State) Final() bool { return core.State(s).Final() }
+// Final reports whether the session has ended; no other state follows.
+func (s State) Final() bool { return sessions.State(s).Final() }

@@ -96,7 +96,7 @@ func TestSessionsOfAnUnfinishedMoveAreDisconnected(t *testing.T) {
 	})
 }
 
-// A reader who asks for events late gets the newest ones, the last event among them.
+// A reader who asks for events late gets the newest events, the last event among them.
 func TestEventsAreThereForALateReader(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)

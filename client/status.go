@@ -15,7 +15,7 @@ import (
 
 // Status is the report of a node about itself.
 type Status struct {
-	// Address is the endpoint that [Client.Status] asked.
+	// Address is the endpoint that answered [Client.Status].
 	Address   string
 	Node      session.Node
 	ClusterID string
@@ -26,37 +26,37 @@ type Status struct {
 	Leader                    session.Node
 	LeaderAddress             string
 	CommitIndex, AppliedIndex uint64
-	// Global and Local are the numbers of sessions that the node knows. Attached is the number of sessions whose
-	// touches it takes.
+	// Global and Local are the numbers of sessions that the node knows. Attached is the number of sessions that the
+	// node serves.
 	Global, Local, Attached uint64
-	// Ready says that the node is ready to serve; otherwise NotReadyBecause has the reason.
+	// Ready reports whether the node is ready to serve; if not, NotReadyBecause has the reason.
 	Ready           bool
 	NotReadyBecause string
-	// Warning is a problem that a person should look into although the node serves; empty for none.
+	// Warning is a problem that a person should investigate although the node serves; empty for none.
 	Warning string
-	// Mode says what the node can do for clients (N1); 0 is a mode that this program does not know.
+	// Mode is what the node can do for clients (N1 node mode); 0 is a mode that this program does not know.
 	Mode session.Mode
-	// MaxSessions bounds the number of Global sessions. StateBytes is the memory of a node that the replicated state
-	// takes, as the cluster counts it, and MaxStateBytes bounds it. A bound is 0 until the log has it (O4).
+	// MaxSessions bounds the number of Global sessions. StateBytes is the memory of the replicated state, as the
+	// cluster counts it, and MaxStateBytes bounds it. A bound is 0 until the log has the bound (O4 state limits).
 	MaxSessions, StateBytes, MaxStateBytes uint64
 	// StateDigest is the digest of the replicated state, in hexadecimal. All nodes have the same digest at the same
 	// AppliedIndex.
 	StateDigest string
 	Version     string
-	// FeatureLevel is the feature level of the cluster (W8).
+	// FeatureLevel is the feature level of the cluster (W8 feature level).
 	FeatureLevel uint32
-	// TreeEntries are the entries of the tree, TreeEphemerals the ephemeral ones among them. TreeBytes are the
-	// memory that they take, which max_tree_bytes bounds. Watches are those of the node's connections.
+	// TreeEntries counts the entries of the tree, TreeEphemerals the ephemeral entries among them. TreeBytes is the
+	// memory of the entries, which max_tree_bytes bounds. Watches counts the watches of the node's connections.
 	TreeEntries, TreeEphemerals, TreeBytes, Watches uint64
 	// Drain is nil while the node is not being drained.
 	Drain *Drain
 	// Freezing is nil while the cluster is not frozen, as far as the node knows.
 	Freezing *Freezing
-	// Turnover is what the node has applied since its process began: two answers tell rates.
+	// Turnover counts the work that the node has applied since its process started: two readings give rates.
 	Turnover session.Turnover
 }
 
-// Outranks reports whether the node of s knows more of its cluster than another: a leader, in a higher term, or more of
+// Outranks reports whether s has better knowledge of the cluster than other: s leads, has a higher term, or has more of
 // the log.
 func Outranks(s, other *Status) bool {
 	if knows := s.Leader != 0; knows != (other.Leader != 0) {
@@ -79,8 +79,8 @@ func (c *Client) Status(ctx context.Context, endpoint string) (Status, error) {
 	if err != nil {
 		return Status{}, fmt.Errorf("ask %s for its status: %w", endpoint, err)
 	}
-	if slices.Contains(c.nodes.Servers(), endpoint) { // another endpoint may belong to another cluster
-		c.seen.note(told{cluster: answer.GetCluster(), index: answer.GetAppliedIndex()})
+	if slices.Contains(c.nodes.Servers(), endpoint) { // an endpoint outside the list may belong to another cluster
+		c.seen.note(nodeReport{cluster: answer.GetCluster(), index: answer.GetAppliedIndex()})
 	}
 	freezing, err := freezingFrom(answer.GetFreezing())
 	if err != nil {
@@ -130,31 +130,32 @@ func role(r holdfastv1.Role) string {
 // Member is a member of the cluster. Its addresses are host:port.
 type Member struct {
 	Node session.Node
-	// Voter says that the member has a vote in elections, and Leader that the answering node takes it for the leader.
+	// Voter reports whether the member has a vote in elections, and Leader whether the answering node believes the
+	// member leads.
 	Voter, Leader            bool
 	ClientAddress            string
 	RaftAddress, PeerAddress string
-	// Observer says that the member is to have no vote, Leaving that it is being removed.
+	// Observer reports whether the member is to have no vote, Leaving whether it is being removed.
 	Observer, Leaving bool
 }
 
-// Members returns the members of the cluster, as the newest configuration that the answering node knows lists them. It
-// asks one server after the other until ctx ends. Safe for concurrent use.
+// Members returns the members of the cluster, from the newest configuration that the answering node knows. It asks one
+// server after the other until ctx ends. Safe for concurrent use.
 func (c *Client) Members(ctx context.Context) ([]Member, error) {
 	return c.membersFrom(ctx, c.nodes.Any, &holdfastv1.ListMembersRequest{})
 }
 
-// MembersOfLeader is [Client.Members] as the leader lists them: a node that was removed may list itself for ever,
-// because Raft sends it nothing any more. It looks for the leader until ctx ends. Safe for concurrent use.
+// MembersOfLeader is [Client.Members] from the leader: a removed node may list itself for ever, because Raft no longer
+// sends it changes. MembersOfLeader searches for the leader until ctx ends. Safe for concurrent use.
 func (c *Client) MembersOfLeader(ctx context.Context) ([]Member, error) {
 	return c.membersFrom(ctx, c.nodes.Leader, &holdfastv1.ListMembersRequest{FromLeader: true})
 }
 
-func (c *Client) membersFrom(ctx context.Context, ask func(context.Context, unary.Call) error,
+func (c *Client) membersFrom(ctx context.Context, call func(context.Context, unary.Call) error,
 	req *holdfastv1.ListMembersRequest,
 ) ([]Member, error) {
 	var members []Member
-	err := ask(ctx, func(ctx context.Context, cc *grpc.ClientConn) error {
+	err := call(ctx, func(ctx context.Context, cc *grpc.ClientConn) error {
 		answer, err := holdfastv1.NewClusterServiceClient(cc).ListMembers(ctx, req)
 		members = make([]Member, 0, len(answer.GetMembers()))
 		for _, m := range answer.GetMembers() {

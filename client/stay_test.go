@@ -45,8 +45,8 @@ func TestAResumeDuringAMoveIsServedWhereTheMoveEnds(t *testing.T) {
 	})
 }
 
-// A node recovers while another one is tried. The client does not leave it when the other one fails: otherwise its
-// local sessions would end for nothing.
+// A node recovers while another is tried. The client does not leave it when the other fails: otherwise its local
+// sessions would end for nothing.
 func TestARecoveredNodeIsKeptWhenTheNextNodeFails(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 3, 3)

@@ -7,24 +7,25 @@ import (
 	"sync"
 
 	"holdfast/client/internal/core"
+	trees "holdfast/client/internal/core/tree"
 	"holdfast/session"
 	"holdfast/tree"
 )
 
-// subscription is a watch and what it has heard. Safe for concurrent use.
+// subscription is a watch and its unread events. Safe for concurrent use.
 type subscription struct {
-	// watch belongs to the loop, once the watch has begun.
-	watch core.Watch
+	// watch belongs to the loop, once the watch is registered.
+	watch trees.Watch
 
 	mu   sync.Mutex
 	loop *loop // guarded by mu; nil before the watch has begun
-	tree *Tree // guarded by mu; the one with the paths of the reader
+	tree *Tree // guarded by mu; has the reader's chroot
 	// unread are the events in their order, at most [WatchBuffer]. guarded by mu
 	unread []WatchEvent
 	// started: the watch is in place, or was. guarded by mu
 	started bool
 	err     error         // guarded by mu; why no more come
-	more    chan struct{} // guarded by mu; closed when there is something to read; nil when nobody waits
+	more    chan struct{} // guarded by mu; closed when there is something to read; nil without a waiting reader
 }
 
 func newSubscription() *subscription {
@@ -33,7 +34,7 @@ func newSubscription() *subscription {
 	return w
 }
 
-// begin notes who the watch is for. It reports false if the watch has begun before.
+// begin records the owner of the watch. It reports false if the watch was started before.
 func (w *subscription) begin(l *loop, t *Tree) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -44,8 +45,8 @@ func (w *subscription) begin(l *loop, t *Tree) bool {
 	return true
 }
 
-// heard takes what the watch hears. It never waits for a reader: one that is too slow is told so.
-func (w *subscription) heard(h core.Heard) {
+// deliver queues a delivery without waiting for a reader: a reader that is too slow gets the mark Lost.
+func (w *subscription) deliver(h trees.Delivery) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.err != nil {
@@ -59,11 +60,11 @@ func (w *subscription) heard(h core.Heard) {
 		for _, e := range w.unread {
 			lost.Reason = cmp.Or(e.Reason, lost.Reason)
 		}
-		kept := w.unread[:0]
-		if w.unread[0].Started { // comes first, however late the reader comes to it
-			kept = w.unread[:1]
+		first := w.unread[:0]
+		if w.unread[0].Started { // always comes first, however late the reader is
+			first = w.unread[:1]
 		}
-		w.unread = append(kept, lost)
+		w.unread = append(first, lost)
 		fallthrough
 	default:
 		h.Event.Path = w.tree.relative(h.Event.Path)
@@ -76,27 +77,27 @@ func (w *subscription) heard(h core.Heard) {
 	}
 }
 
-// first returns the first event that is unread, and leaves it there. Without an event it returns a channel that is
-// closed when there is one, or the error after which there is none.
+// first returns the first unread event without removing it. Without an event it returns a channel that is closed when
+// an event arrives, or the error that ended the watch.
 func (w *subscription) first() (WatchEvent, <-chan struct{}, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.look()
+	return w.peek()
 }
 
-// take is first, and takes the event out.
-func (w *subscription) take() (WatchEvent, <-chan struct{}, error) {
+// pop is first, and removes the event.
+func (w *subscription) pop() (WatchEvent, <-chan struct{}, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	e, more, err := w.look()
+	e, more, err := w.peek()
 	if more == nil && err == nil {
 		w.unread = w.unread[1:]
 	}
 	return e, more, err
 }
 
-// look is first. Called with mu held.
-func (w *subscription) look() (WatchEvent, <-chan struct{}, error) {
+// peek is first, with mu held.
+func (w *subscription) peek() (WatchEvent, <-chan struct{}, error) {
 	switch {
 	case len(w.unread) > 0:
 		return w.unread[0], nil, nil
@@ -110,7 +111,7 @@ func (w *subscription) look() (WatchEvent, <-chan struct{}, error) {
 	return WatchEvent{}, w.more, nil
 }
 
-// unreadNow takes out all that is unread.
+// unreadNow removes and returns all unread events.
 func (w *subscription) unreadNow() []WatchEvent {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -119,19 +120,19 @@ func (w *subscription) unreadNow() []WatchEvent {
 	return all
 }
 
-// mark puts a mark behind what was heard, for a reader that marks what it waits for.
+// mark queues a mark behind the events so far, for a reader that waits for the mark.
 func (w *subscription) mark(stamp tree.Stamp) {
-	w.heard(core.Heard{Event: tree.Event{Stamp: stamp}, Started: true})
+	w.deliver(trees.Delivery{Event: tree.Event{Stamp: stamp}, Started: true})
 }
 
-// next takes the next event out, and waits for it. After the end of ctx it takes none, however many are unread: a
-// reader that is slower than the events come would never hear of the end.
+// next waits for the next event and removes it. After the end of ctx it returns none, however many are unread:
+// otherwise a reader slower than the events would never notice the end.
 func (w *subscription) next(ctx context.Context) (WatchEvent, error) {
 	for {
 		if ctx.Err() != nil {
 			return WatchEvent{}, w.giveUp(context.Cause(ctx))
 		}
-		e, more, err := w.take()
+		e, more, err := w.pop()
 		if err != nil || more == nil {
 			return e, err
 		}
@@ -142,21 +143,21 @@ func (w *subscription) next(ctx context.Context) (WatchEvent, error) {
 	}
 }
 
-// giveUp returns why a watch has ended whose reader waits no longer. The core knows what stands in the way of one that
-// is not in place yet.
+// giveUp returns why a watch ended whose reader stopped waiting. For a watch that is not in place yet, the core knows
+// the obstacle.
 func (w *subscription) giveUp(cause error) error {
 	w.mu.Lock()
-	l, asks := w.loop, !w.started && w.err == nil
+	l, pending := w.loop, !w.started && w.err == nil
 	w.mu.Unlock()
-	if !asks || !l.do(core.GiveUpWatch{Watch: &w.watch, Cause: cause}) {
+	if !pending || !l.do(core.GiveUpWatch{Watch: &w.watch, Cause: cause}) {
 		return cause
 	}
 	for {
-		_, more, err := w.take()
+		_, more, err := w.pop()
 		switch {
 		case errors.Is(err, cause):
 			return err
-		case err != nil: // the watch has ended by itself meanwhile
+		case err != nil: // the watch has ended on its own meanwhile
 			return errors.Join(cause, err)
 		case more != nil:
 			<-more // the core ends every watch before it ends
@@ -185,7 +186,7 @@ func (w *subscription) wait(ctx context.Context) (tree.Event, error) {
 	}
 }
 
-// dropMark takes out the mark that the watch is in place.
+// dropMark removes the mark that the watch is in place.
 func (w *subscription) dropMark() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -243,8 +244,8 @@ func (t *Tree) subscribe(ctx context.Context, path string, kind tree.WatchKind) 
 	return w, nil
 }
 
-// subscribeOnce has a read set a one-shot. The read shows whether the entry is there: a client that comes back without
-// knowing that could not tell what the watch is owed (V4).
+// subscribeOnce makes a read that sets a one-shot. The read shows whether the entry exists: without this a returning
+// client could not know which event the watch has missed (V4 resumed watches).
 func (t *Tree) subscribeOnce(ctx context.Context, path string, kind tree.WatchKind) (*subscription, error) {
 	once := NewOneShot()
 	err := t.setOnce(ctx, path, kind, once)
@@ -255,7 +256,7 @@ func (t *Tree) subscribeOnce(ctx context.Context, path string, kind tree.WatchKi
 	return once.w, nil
 }
 
-// setOnce reads what shows least and sets a watch of the kind.
+// setOnce makes the cheapest read that sets a watch of the kind.
 func (t *Tree) setOnce(ctx context.Context, path string, kind tree.WatchKind, once *OneShot) error {
 	if kind == tree.WatchChild {
 		_, err := t.ListPage(ctx, path, Listing{PageSize: 1}, WithWatch(once))

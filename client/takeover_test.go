@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/client/internal/core"
+	sessions "holdfast/client/internal/core/session"
 	"holdfast/session"
 	"holdfast/test/bubble"
 )
@@ -25,7 +25,7 @@ func elsewhereUnheard(t *testing.T, c *fakeCluster) {
 	}
 }
 
-// M1: a client whose resume was never answered does not take a later take-over for its own, however late the take-over
+// M1: a client whose resume was never answered does not treat a later take-over as its own, however late the take-over
 // comes.
 func TestM1AHandOverIsNotStolenBack(t *testing.T) {
 	for _, after := range []time.Duration{time.Second, time.Hour} {
@@ -67,9 +67,9 @@ func TestM1OwnLateMoveKeepsTheSession(t *testing.T) {
 	})
 }
 
-// An old token takes a session over from any holder: the refusal names the present attachment, and the client repeats
-// the resume with it.
-func TestM1ATakeOverNamesTheAttachmentItIsTold(t *testing.T) {
+// A resume with an old token takes a session over from any holder: the refusal names the present attachment, and the
+// client repeats the resume with it.
+func TestM1ATakeOverNamesTheRefusalsAttachment(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 3)
 		s := mustOpen(t, newTestClient(t, c, c.endpoints(1, 1)), 12*time.Second)
@@ -93,8 +93,8 @@ func TestM1ATakeOverNamesTheAttachmentItIsTold(t *testing.T) {
 	})
 }
 
-// The token of a local session is of no use once another process has resumed the session and upgraded it. The refusal
-// tells the attachment in the log.
+// The token of a local session is useless once another process has resumed the session and upgraded it. The refusal
+// names the attachment in the log.
 func TestM1ATakeOverOfAnUpgradedSession(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 1)
@@ -150,17 +150,17 @@ func TestM1TakeOversAreBounded(t *testing.T) {
 		})
 		begun := time.Now()
 		_, err := newTestClient(t, c, c.endpoints(1, 1)).Resume(t.Context(), session.Token{ID: 5, Attachment: 1})
-		if n := c.node(1).count("resume"); !errors.Is(err, session.ErrMoved) || n != core.MaxTakeOvers+1 {
-			t.Errorf("%d resumes, then %v; want %d and %v", n, err, core.MaxTakeOvers+1, session.ErrMoved)
+		if n := c.node(1).count("resume"); !errors.Is(err, session.ErrMoved) || n != sessions.MaxTakeOvers+1 {
+			t.Errorf("%d resumes, then %v; want %d and %v", n, err, sessions.MaxTakeOvers+1, session.ErrMoved)
 		}
-		if took := time.Since(begun); took < 500*time.Millisecond || took > core.MaxTakeOvers*DefaultMaxBackoff {
+		if took := time.Since(begun); took < 500*time.Millisecond || took > sessions.MaxTakeOvers*DefaultMaxBackoff {
 			t.Errorf("gave up after %v", took)
 		}
 	})
 }
 
-// A client loses its connection, and another process takes its session over. The client does not take it back by
-// itself.
+// A client loses its connection, and another process takes its session over. The client does not take the session back
+// on its own.
 func TestM1AnAutomaticResumeTakesNothingBack(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 3)
@@ -181,9 +181,9 @@ func TestM1AnAutomaticResumeTakesNothingBack(t *testing.T) {
 	})
 }
 
-// A node says that a session has moved, and that nobody has resumed it. The client asks for the session once, because
-// the log knows, and believes the node the second time.
-func TestM1MovedToNobody(t *testing.T) {
+// A node reports that a session has moved, without naming a holder. The client asks for the session once, because the
+// log knows, and believes the node the second time.
+func TestM1MovedToAnUnknownHolder(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		s := mustOpen(t, cl, 12*time.Second)
@@ -201,9 +201,9 @@ func TestM1MovedToNobody(t *testing.T) {
 	})
 }
 
-// A node says that a session has moved to nobody, and takes touches of it afterwards. The client asks for the session
-// again the next time.
-func TestM1MovedToNobodyAgain(t *testing.T) {
+// A node reports a move without a holder, and accepts touches of the session afterwards. The client asks for the
+// session again the next time.
+func TestM1MovedToAnUnknownHolderAgain(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		s := mustOpen(t, cl, 12*time.Second)
@@ -217,7 +217,7 @@ func TestM1MovedToNobodyAgain(t *testing.T) {
 				resumes += c.node(1).count("resume")
 			}
 			c.set(func() { c.node(1).failures = nil })
-			time.Sleep(6 * time.Second) // the node takes touches
+			time.Sleep(6 * time.Second) // the node accepts touches
 		}
 		if s.Err() != nil || resumes != 5 {
 			t.Errorf("%d resumes, then %v", resumes, s.Err())

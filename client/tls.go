@@ -11,23 +11,24 @@ import (
 	"holdfast/transport/secure"
 )
 
-// TLS says how a client speaks TLS with nodes. The files are PEM. The client looks whether they have changed before
-// each new connection, and goes on with the former ones while they cannot be used.
+// TLS configures a client's TLS connections to nodes. The files are PEM. Before each new connection the client checks
+// whether the files have changed, and uses the former contents while the new contents are invalid.
 //
-// When a node speaks without TLS, or one side does not accept the certificate of the other, errors are a
-// [session.TLSError], which says what to change on which side. A call ends with it when that is so for each node that
-// answers; sessions that are held, and watches that are in place, look further.
+// When a node does not use TLS, or one side rejects the other's certificate, errors are a [session.TLSError], which
+// explains the change to make and on which side. A call ends with this error when each node that answers causes it;
+// held sessions and established watches continue to search.
 type TLS struct {
-	// CACert is the file of the CAs that sign the certificates of nodes; empty takes those of the system.
+	// CACert is the file of the CAs that sign the certificates of nodes; empty means the system's CAs.
 	CACert string
-	// Cert and Key are the files of the client's own certificate and its key; empty for none. Access lists of the tree
-	// and the budgets of nodes know the client by it.
+	// Cert and Key are the files of the client's certificate and key; empty for none. Access lists of the tree and the
+	// budgets of nodes identify the client by the certificate.
 	Cert, Key string
 	// ServerName is the name that the nodes' certificates must have; empty is the host of each address.
 	ServerName string
 }
 
-// dialer makes the connections of a client. It tells a node with TLS from one without, whatever the client speaks.
+// dialer makes the connections of a client. It detects whether a node uses TLS, with or without TLS on the client's
+// side.
 type dialer struct{ *secure.Dialer }
 
 // newDialer returns a dialer over dial, which may be nil. Its error is a [session.FieldError].
@@ -65,7 +66,7 @@ func (d dialer) named(server string) func(context.Context, string) (net.Conn, er
 	return as.DialContext
 }
 
-// credentials are gRPC's: it must know that the connection is one with TLS. nil is one without.
+// credentials are gRPC's, which must know whether the connection uses TLS. nil is without TLS.
 func (d dialer) credentials() credentials.TransportCredentials {
 	if !d.Mode.Secure() {
 		return nil

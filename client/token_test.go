@@ -10,12 +10,12 @@ import (
 	"holdfast/test/bubble"
 )
 
-// A token that cannot be made is told at once.
+// An impossible token is reported at once.
 func TestATokenThatCannotBeMade(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newFakeCluster(t, 2)
 		cl := newClientWith(t, Config{
-			Endpoints: c.endpoints(1, 2), Dial: c.dial, PlainToken: true,
+			Endpoints: c.endpoints(1, 2), Dial: c.dial, TokenWithoutTLS: true,
 			Token: func(context.Context) (string, error) { return "", errors.New("no such file") },
 		})
 		for call, do := range connecting(session.Token{ID: 1<<56 | 1, Credential: credentialOf(1<<56 | 1), Attachment: 1}) {

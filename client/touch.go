@@ -27,11 +27,11 @@ type TouchResult struct {
 	Err error
 }
 
-// Touch touches sessions by token, for tools that hold no connection. It takes 1 to [session.MaxTouchBatch] tokens and
-// returns the results in their order. Only the owner of a session can touch it. So Touch asks each server in turn, then
-// the other members, about the sessions that no node has touched yet. The error is not nil when the number of tokens is
-// wrong, a [session.FieldError], or when no node gave results: [ErrUnreachable] if none answered. Safe for concurrent
-// use.
+// Touch touches sessions by token, for tools that hold no connection. It accepts 1 to [session.MaxTouchBatch] tokens
+// and returns the results in their order. Only the owner of a session can touch it. So Touch asks each server in turn,
+// then the other members, about the sessions that no node has touched yet. The error is not nil when the number of
+// tokens is wrong, a [session.FieldError], or when no node returned results: [ErrUnreachable] if none answered. Safe
+// for concurrent use.
 func (c *Client) Touch(ctx context.Context, tokens []session.Token) ([]TouchResult, error) {
 	if len(tokens) == 0 || len(tokens) > session.MaxTouchBatch {
 		return nil, fmt.Errorf("touch sessions: %w",
@@ -55,7 +55,7 @@ func (c *Client) Touch(ctx context.Context, tokens []session.Token) ([]TouchResu
 			t.round(ctx, c.nodes, others)
 		}
 	}
-	if !t.heard {
+	if !t.answered {
 		return nil, fmt.Errorf("touch sessions: %w", errors.Join(context.Cause(ctx), route.Together(t.errs...)))
 	}
 	return t.results, nil
@@ -63,12 +63,12 @@ func (c *Client) Touch(ctx context.Context, tokens []session.Token) ([]TouchResu
 
 // toucher asks nodes about the sessions of a [Client.Touch].
 type toucher struct {
-	clock   *clock
-	tokens  []session.Token
-	results []TouchResult
-	open    []int   // indexes of the tokens that another node may still touch
-	heard   bool    // a node gave results
-	errs    []error // of nodes that gave none
+	clock    *clock
+	tokens   []session.Token
+	results  []TouchResult
+	open     []int   // indexes of the tokens that another node may still touch
+	answered bool    // a node gave results
+	errs     []error // of nodes that gave none
 }
 
 // round asks each node about the open tokens, until none is left.
@@ -83,22 +83,22 @@ func (t *toucher) round(ctx context.Context, nodes *unary.Nodes, addresses []str
 	}
 }
 
-// ask asks one node about the open tokens. The tokens that it cannot touch stay open, unless its answer is final.
+// ask asks one node about the open tokens. Tokens that the node cannot touch stay open, unless its answer is final.
 func (t *toucher) ask(ctx context.Context, cc *grpc.ClientConn) error {
 	request := &holdfastv1.TouchSessionsRequest{}
 	for _, i := range t.open {
 		request.Tokens = append(request.Tokens, wire.TokenProto(t.tokens[i]))
 	}
-	sent, before := t.clock.look()
+	sent, before := t.clock.now()
 	answer, err := holdfastv1.NewSessionServiceClient(cc).TouchSessions(ctx, request)
 	if err != nil {
 		return err
 	}
-	_, suspensions := t.clock.look()
+	_, suspensions := t.clock.now()
 	if len(answer.GetResults()) != len(t.open) {
-		return status.Error(codes.Internal, "node answered about other sessions than it was asked about")
+		return status.Error(codes.Internal, "node answered about sessions that the request does not name")
 	}
-	t.heard = true
+	t.answered = true
 	var open []int
 	for n, p := range answer.GetResults() {
 		i := t.open[n]
@@ -109,7 +109,7 @@ func (t *toucher) ask(ctx context.Context, cc *grpc.ClientConn) error {
 			result.SafeUntil = sent.Add(d)
 		}
 		t.results[i] = result
-		if result.Err != nil && (errors.Is(result.Err, session.ErrMoved) || route.Judge(result.Err) != route.Final) {
+		if result.Err != nil && (errors.Is(result.Err, session.ErrMoved) || route.Classify(result.Err) != route.Final) {
 			open = append(open, i)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"holdfast/client/internal/core"
+	trees "holdfast/client/internal/core/tree"
 	"holdfast/client/internal/writes"
 	"holdfast/session"
 	"holdfast/tree"
@@ -17,27 +17,28 @@ var (
 	// ErrNoSession: a write through a [Tree] that [Client.Tree] has returned. Writes belong to a session: use
 	// [Session.Tree].
 	ErrNoSession = errors.New("writes need a session: use Session.Tree")
-	// ErrResultGone: the session has ended, and the write took effect before, if only as a refusal. Its result is gone
-	// (X9).
-	ErrResultGone = core.ErrResultGone
+	// ErrResultGone: the session has ended, and the write was decided before, with success or a refusal. Its result is
+	// gone (X9 writes in the certificate).
+	ErrResultGone = trees.ErrResultGone
 	// ErrNoEffect: the write had no effect and will have none. The error also wraps why.
-	ErrNoEffect = core.ErrNoEffect
+	ErrNoEffect = trees.ErrNoEffect
 )
 
-// WritesLostError says that the cluster knows fewer writes of the session than it has answered: it was restored from
-// a backup, or has lost its state. The session can write no more: open another one. A write that hears of it before
-// it was sent also wraps [ErrNoEffect].
+// WritesLostError reports that the cluster knows fewer writes of the session than it has answered: the cluster was
+// restored from a backup, or has lost its state. The session can write no more: open another session. A write that had
+// not been sent also wraps [ErrNoEffect].
 type WritesLostError = writes.LostError
 
 // Tree reads, changes and watches the cluster's tree: small entries at paths such as /app/locks/a. [Session.Tree]
-// returns one that can do everything, [Client.Tree] one for reads and watches. Safe for concurrent use.
+// returns a Tree for everything, [Client.Tree] a Tree for reads and watches. Safe for concurrent use.
 //
-// Paths begin with a slash and obey [tree.CheckPath]. They are relative to the tree's chroot, see [Tree.Chroot]: all
-// paths that go in or come out, also those in errors.
+// Paths begin with a slash and obey [tree.CheckPath]. All paths, also in results and errors, are relative to the tree's
+// chroot, see [Tree.Chroot].
 //
-// A read shows no older state than this client has seen, from whichever node. It need not show the newest state: see
-// [Linearizable]. Reads of a session see its earlier writes, and its later writes come after them (G3). A read that has
-// to be sent again, because its node refused it for now or was lost, may see later writes too.
+// A read at any node never shows an older state than this client has seen. A read may miss the newest state: see
+// [Linearizable]. Reads of a session see its earlier writes, and its later writes come after them (G3 order in a
+// session). A read that has to be sent again, because its node refused it temporarily or was lost, may see later writes
+// too.
 //
 // Every call waits for a node until ctx ends, through lost connections and moves. Then the error wraps the cause of
 // ctx and the last obstacle. Other errors:
@@ -49,20 +50,20 @@ type WritesLostError = writes.LostError
 //   - the error of [Session.Err] after the end of the session, [session.ErrClosed] after [Client.Close].
 //   - [*WritesLostError]: a write of a session of which the cluster has lost writes.
 //
-// A write takes effect at most once, also when it is sent again after a lost connection or a move (X2). The writes of
-// a session take effect in the order in which they were called (X1). A write that is called while 256 others, or 4
-// MiB of them, have no answer waits for its turn; more than 4,096 waiting ones, or 16 MiB, are refused with a
-// [session.LimitError]. Writes copy their data: after the return the caller may change it.
+// A write takes effect at most once, also when it is sent again after a lost connection or a move (X2 writers). The
+// writes of a session take effect in the order of their calls (X1 numbered writes). A write that is called while 256
+// others, or 4 MiB of them, are unanswered waits for its turn; more than 4,096 waiting writes, or 16 MiB, are refused
+// with a [session.LimitError]. Writes copy their data: after the return the caller may change it.
 //
-// When the ctx of a write ends before the answer, the error also wraps [session.ErrOutcomeUnknown]: the client takes
-// the write back if it still can (X6), and nobody waits for what became of it. It wraps [ErrNoEffect] instead if the
-// write was never sent. With [FailInFlight] the same happens when the connection is lost, unless the write is to be
-// [UntilAnswered]. A session that ends tells as much as its certificate does (X9): [ErrNoEffect], [ErrResultGone] or
-// [session.ErrOutcomeUnknown], with the error of [Session.Err].
+// When the ctx of a write ends before the answer, the error also wraps [session.ErrOutcomeUnknown]: the client cancels
+// the write if it still can (X6 giving up), and its outcome is not reported. The error wraps [ErrNoEffect] instead if
+// the write was never sent. With [FailInFlight] the same happens when the connection is lost, except for writes with
+// [UntilAnswered]. When a session ends, its certificate decides the error of a pending write (X9): [ErrNoEffect],
+// [ErrResultGone] or [session.ErrOutcomeUnknown], with the error of [Session.Err].
 type Tree struct {
 	// begin returns the client's loop.
 	begin func(ctx context.Context) (*loop, error)
-	// session is nil for a tree without one.
+	// session is nil for a tree without a session.
 	session *Session
 	// root is the chroot, empty for none.
 	root     string
@@ -70,13 +71,13 @@ type Tree struct {
 }
 
 // Tree returns the cluster's tree for reads and watches; its writes return [ErrNoSession]. Its root is [Client.Chroot].
-// The options are those of each read.
+// The options apply to each read.
 func (c *Client) Tree(defaults ...ReadOption) *Tree {
 	return &Tree{begin: c.begin, root: c.Chroot(), defaults: defaults}
 }
 
-// Tree returns the cluster's tree for the session: writes are the session's, ephemeral entries end with it, and reads
-// are in order with its writes. Its root is [Client.Chroot]. The options are those of each read.
+// Tree returns the cluster's tree for the session: writes belong to the session, ephemeral entries end with the
+// session, and reads are in order with its writes. Its root is [Client.Chroot]. The options apply to each read.
 //
 // The first write makes a local session global, see [Session.Upgrade]. When the cluster does not allow that, writes
 // return [session.ErrLocalSession].
@@ -116,7 +117,7 @@ func (t *Tree) full(path string) (string, error) {
 	return full, t.own(path, tree.CheckPath(full))
 }
 
-// own returns what is wrong with the path in the cluster's tree of an application's path, with that one.
+// own returns a path error of the cluster's tree with the application's path.
 func (t *Tree) own(path string, err error) error {
 	if wrong, is := errors.AsType[*tree.PathError](err); is {
 		return &tree.PathError{Path: path, Why: "behind the chroot " + t.root + " " + wrong.Why}
@@ -174,9 +175,9 @@ func chrootOf(cfg Config) string {
 	return parsed.Chroot
 }
 
-// SeenStamp returns the highest stamp that any node has told this client, 0 for none. No read of this client shows an
-// older state. Pass it to another process, which can wait for it with [Mirror.Wait]. The clients of a pool share it.
-// Safe for concurrent use.
+// SeenStamp returns the highest stamp that any node has reported to this client, 0 for none. No read of this client
+// shows an older state. Another process that receives the stamp can wait for it with [Mirror.Wait]. The clients of a
+// pool share the stamp. Safe for concurrent use.
 func (c *Client) SeenStamp() tree.Stamp { return c.seen.stamp() }
 
 // idOf returns the session's id, 0 without one.

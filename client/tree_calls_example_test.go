@@ -25,7 +25,7 @@ func ExampleTree_Get() {
 	// none: true
 }
 
-// ExampleTree_Exists asks whether there is an entry, and hears when it comes.
+// ExampleTree_Exists checks whether an entry exists, and waits for its creation.
 func ExampleTree_Exists() {
 	ctx, _, in := inExample("/exists")
 	comes := client.NewOneShot()
@@ -55,8 +55,8 @@ func ExampleTree_Set() {
 	// version 1 true true
 }
 
-// ExampleUntilAnswered removes an entry that others wait for the end of: a client that is configured with
-// FailInFlight does not leave them in doubt when its connection is lost.
+// ExampleUntilAnswered removes an entry whose end others wait for: a client that is configured with FailInFlight
+// repeats the removal after a lost connection.
 func ExampleUntilAnswered() {
 	ctx, _, in := inExample("/answered")
 	_, err := in.Create(ctx, "/busy", nil, client.CreateOptions{Kind: tree.Ephemeral})
@@ -85,7 +85,7 @@ func ExampleTree_Delete() {
 	// has children: true
 }
 
-// ExampleTree_DeleteTree removes an entry with all that is below it, in one change.
+// ExampleTree_DeleteTree removes an entry with all entries below, in one change.
 func ExampleTree_DeleteTree() {
 	ctx, _, in := inExample("/deletetree")
 	for _, path := range []string{"/a/b/c", "/a/d"} {
@@ -187,7 +187,7 @@ func ExampleTree_Sync() {
 	// true true
 }
 
-// ExampleTree_Chroot gives a part of the program a tree of its own.
+// ExampleTree_Chroot gives a part of the program its own tree.
 func ExampleTree_Chroot() {
 	ctx, _, in := inExample("/chroot")
 	mine, err := in.Chroot("/parts/mail")
@@ -225,7 +225,7 @@ func ExampleAllowStale() {
 	// x
 }
 
-// ExampleWithWill makes a mark, and has the cluster take note if the session ends before the mark is gone.
+// ExampleWithWill makes a mark, and makes the cluster write a note if the session ends before the mark is gone.
 func ExampleWithWill() {
 	ctx, s, in := inExample("/withwill")
 	_, err := in.Create(ctx, "/working", nil, client.CreateOptions{}, client.WithWill(tree.Will{
@@ -246,7 +246,7 @@ func ExampleWithWill() {
 	// abandoned
 }
 
-// ExampleClient_SeenStamp takes care that another process reads nothing older than this one has seen.
+// ExampleClient_SeenStamp makes another process read nothing older than this process has seen.
 func ExampleClient_SeenStamp() {
 	ctx, _, in := inExample("/seen")
 	set, err := in.Create(ctx, "/a", nil, client.CreateOptions{})
@@ -271,7 +271,7 @@ func ExampleOneShot() {
 	// true
 }
 
-// ExampleMirror_Changes reads a configuration anew whenever a part of it has changed.
+// ExampleMirror_Changes reads a configuration again whenever a part of it has changed.
 func ExampleMirror_Changes() {
 	ctx, _, in := inExample("/changes")
 	_, err := in.Create(ctx, "/config", nil, client.CreateOptions{})
@@ -279,7 +279,7 @@ func ExampleMirror_Changes() {
 	m, err := in.Mirror(ctx, "/config")
 	check(err)
 	defer m.Close()
-	changed := m.Changes() // before the read, so that no change falls between
+	changed := m.Changes() // before the read, so that no change is missed
 	fmt.Println(m.List("/config"))
 	_, err = in.Create(ctx, "/config/size", nil, client.CreateOptions{})
 	check(err)
@@ -308,7 +308,7 @@ func ExampleMirror_Wait() {
 	// 2
 }
 
-// ExampleClient_WatchSessions tells when a session is opened and how it ends.
+// ExampleClient_WatchSessions shows when a session is opened and how it ends.
 func ExampleClient_WatchSessions() {
 	ctx, _, _ := inExample("/sessions")
 	watching, cancel := context.WithTimeout(ctx, time.Minute)

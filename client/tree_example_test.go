@@ -10,7 +10,7 @@ import (
 	"holdfast/tree"
 )
 
-// ExampleTree takes a lock: the entry ends with the session, and its creation is the fencing token.
+// ExampleTree acquires a lock: the entry ends with the session, and its creation is the fencing token.
 func ExampleTree() {
 	ctx, s, in := inExample("/lock")
 	lock := client.CreateOptions{Kind: tree.Ephemeral, Parents: true}
@@ -51,7 +51,7 @@ func ExampleTree_Create() {
 	// /cached expiring
 }
 
-// ExampleVersion changes an entry only if nobody has changed it since it was read.
+// ExampleVersion changes an entry only if it is unchanged since it was read.
 func ExampleVersion() {
 	ctx, _, in := inExample("/version")
 	_, err := in.Create(ctx, "/config", []byte("a"), client.CreateOptions{})
@@ -74,7 +74,7 @@ func ExampleVersion() {
 	// there: false
 }
 
-// ExampleTree_Transact sets two entries, both or none, if the first one is as it was read.
+// ExampleTree_Transact sets two entries, both or none, if the first is unchanged since it was read.
 func ExampleTree_Transact() {
 	ctx, _, in := inExample("/transact")
 	for _, path := range []string{"/first", "/second"} {
@@ -127,7 +127,7 @@ func ExampleTree_List() {
 	// removed 4
 }
 
-// ExampleTree_SetACL lets everybody read an entry, and nobody change it.
+// ExampleTree_SetACL makes an entry readable to all clients, and read-only.
 func ExampleTree_SetACL() {
 	ctx, _, in := inExample("/acl")
 	_, err := in.Create(ctx, "/config", nil, client.CreateOptions{})
@@ -148,7 +148,7 @@ func ExampleTree_SetACL() {
 	// r world anyone
 }
 
-// ExampleTree_Ephemerals lists what ends with a session.
+// ExampleTree_Ephemerals lists the entries that end with a session.
 func ExampleTree_Ephemerals() {
 	ctx, s, in := inExample("/ephemerals")
 	for _, path := range []string{"/workers/b", "/workers/a"} {
@@ -164,7 +164,7 @@ func ExampleTree_Ephemerals() {
 	// /workers/b
 }
 
-// ExampleTree_Watch tells what happens below an entry. Whoever reads once the watch is in place misses nothing.
+// ExampleTree_Watch shows changes below an entry. A read after the watch is in place misses nothing.
 func ExampleTree_Watch() {
 	ctx, _, in := inExample("/watch")
 	left := 3
@@ -249,7 +249,7 @@ func ExampleWithWill_alone() {
 	// good bye
 }
 
-// ExampleLinearizable reads what another process has written just now.
+// ExampleLinearizable reads an entry that another process has just written.
 func ExampleLinearizable() {
 	ctx, _, in := inExample("/linearizable")
 	made, err := in.Create(ctx, "/a", nil, client.CreateOptions{})

@@ -126,7 +126,7 @@ func TestWritesNeedASession(t *testing.T) {
 	}
 }
 
-// What a client authenticates with is checked, and never shown.
+// A client's digests are checked, and never shown.
 func TestDigestsAreChecked(t *testing.T) {
 	for _, bad := range []string{"secret", ":secret", "a:secret\n", "a:secret ", "a:" + strings.Repeat("secret", 50)} {
 		_, err := New(Config{Endpoints: []string{"n1:7400"}, Digests: []string{bad}})

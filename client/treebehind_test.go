@@ -11,8 +11,8 @@ import (
 	"holdfast/tree"
 )
 
-// V4: what one watch is owed is old news to another one of the same connection, which hears it once: of two requests
-// for what is owed, the first one's watches come back with the second one's.
+// V4: an event due to one watch is an old event for another watch of the same connection, which receives it once: of
+// two requests for due events, the watches of the first come back with those of the second.
 func TestV4OldEventsOfOtherWatches(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTreeTrial(t, 2)
@@ -30,9 +30,8 @@ func TestV4OldEventsOfOtherWatches(t *testing.T) {
 	})
 }
 
-// V4: a new watch waits for those that are owed something. Otherwise what they are owed comes to it behind what it has
-// heard since it began.
-func TestV4NewWatchesWaitForOwedEvents(t *testing.T) {
+// V4: a new watch waits for watches with due events. Otherwise their events would reach it after newer events.
+func TestV4NewWatchesWaitForDueEvents(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTreeTrial(t, 1)
 		mustOpen(t, cl, 12*time.Second)
@@ -49,7 +48,7 @@ func TestV4NewWatchesWaitForOwedEvents(t *testing.T) {
 			if asked++; asked != 2 {
 				return nil
 			}
-			go func() { // what happens before the second request is asked again
+			go func() { // before the second request is repeated
 				c.change(set("/b"))
 				c.change(tree.Delete{Path: "/b", Version: tree.Any})
 			}()
@@ -63,7 +62,7 @@ func TestV4NewWatchesWaitForOwedEvents(t *testing.T) {
 		}
 		wantStrings(t, old.take(), "started", "/b created", "/b data changed", "/b deleted")
 		heard := all.take()
-		if len(heard) == 1 { // it began behind the changes
+		if len(heard) == 1 { // it started after the changes
 			heard = append(heard, "/b data changed", "/b deleted")
 		}
 		wantStrings(t, heard, "started", "/b data changed", "/b deleted")
@@ -71,7 +70,7 @@ func TestV4NewWatchesWaitForOwedEvents(t *testing.T) {
 }
 
 // I13: a write waits like a read while watches are owed something: its answer would come before events that it shows.
-func TestI13WritesWaitForOwedEvents(t *testing.T) {
+func TestI13WritesWaitForDueEvents(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTreeTrial(t, 2)
 		c.change(create("/a"))
@@ -103,7 +102,7 @@ func TestI13WritesWaitForOwedEvents(t *testing.T) {
 }
 
 // V5: an answer says that all events up to its stamp were told. A node tells nothing else to a client that reads often.
-func TestV5AnswersRaiseTold(t *testing.T) {
+func TestV5AnswersRaiseTheDeliveredStamp(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTreeTrial(t, 1)
 		all := watchAll(t, cl.Tree(), "/a", tree.WatchRecursive)

@@ -5,39 +5,40 @@ import (
 	"errors"
 
 	"holdfast/client/internal/core"
+	trees "holdfast/client/internal/core/tree"
 	"holdfast/session"
 	"holdfast/tree"
 )
 
 // treeWaiter is a caller that waits for a read or a write of the tree.
 type treeWaiter struct {
-	core.TreeCall
-	answer chan core.Done // room for one answer: the core gives no other
-	// without says what it means that the core has never heard of the call.
+	trees.Call
+	answer chan trees.Done // buffers one answer: the core gives exactly one
+	// without is the error when the core never received the call.
 	without error
 }
 
 func newTreeWaiter() *treeWaiter {
-	w := &treeWaiter{answer: make(chan core.Done, 1)}
+	w := &treeWaiter{answer: make(chan trees.Done, 1)}
 	w.Handle = w
 	return w
 }
 
-// waitTree hands the loop the input of a caller, and returns the answer. When ctx ends first, it tells the core, which
+// waitTree queues the input of a caller, and returns the answer. When ctx ends first, waitTree informs the core, which
 // then answers.
-func (l *loop) waitTree(ctx context.Context, w *treeWaiter, in core.Input) core.Done {
+func (l *loop) waitTree(ctx context.Context, w *treeWaiter, in core.Input) trees.Done {
 	if err := context.Cause(ctx); err != nil {
-		return core.Done{Err: errors.Join(w.without, err)}
+		return trees.Done{Err: errors.Join(w.without, err)}
 	}
 	if !l.do(in) {
-		return core.Done{Err: errors.Join(w.without, session.ErrClosed)}
+		return trees.Done{Err: errors.Join(w.without, session.ErrClosed)}
 	}
 	select {
 	case d := <-w.answer:
 		return d
 	case <-ctx.Done():
 	}
-	l.do(core.GiveUpTree{Call: &w.TreeCall, Cause: context.Cause(ctx)})
+	l.do(core.GiveUpTree{Call: &w.Call, Cause: context.Cause(ctx)})
 	return <-w.answer // the core answers every call before it ends
 }
 
@@ -46,7 +47,7 @@ func (l *loop) write(ctx context.Context, s *Session, x tree.Transaction, o writ
 	w := newTreeWaiter()
 	w.Transaction, w.Will, w.without, w.Trace = x, o.will, ErrNoEffect, placeOf(ctx, &l.cfg)
 	w.UntilAnswered = o.untilAnswered
-	d := l.waitTree(ctx, w, core.Write{Call: &w.TreeCall, Session: s.core})
+	d := l.waitTree(ctx, w, core.Write{Call: &w.Call, Session: s.core})
 	return d.Result, d.Err
 }
 
@@ -60,7 +61,7 @@ func (l *loop) read(ctx context.Context, t *Tree, q tree.Query, once *OneShot) (
 		}
 		w.Watch = &once.w.watch
 	}
-	in := core.Read{Call: &w.TreeCall}
+	in := core.Read{Call: &w.Call}
 	if t.session != nil {
 		in.Session = t.session.core
 	}
@@ -68,21 +69,21 @@ func (l *loop) read(ctx context.Context, t *Tree, q tree.Query, once *OneShot) (
 	switch {
 	case once == nil:
 	case d.Err != nil:
-		once.w.heard(core.Heard{Err: ErrNotSet})
-	case once.w.stopped(): // before the core knew of it
+		once.w.deliver(trees.Delivery{Err: ErrNotSet})
+	case once.w.stopped(): // before the core knew of the watch
 		l.do(core.DropWatch{Watch: &once.w.watch})
 	}
 	return d.Answer, d.Err
 }
 
-// tellTree tells watches and callers what became of them: events before the answers that show them (G1).
-func (l *loop) tellTree(e *core.Effects) {
-	for i := range e.Heard {
-		if w, ok := e.Heard[i].Watch.Handle.(*subscription); ok {
-			w.heard(e.Heard[i])
+// notifyTree notifies watches and callers: events before the answers that show them (G1 order per connection).
+func (l *loop) notifyTree(e *core.Effects) {
+	for i := range e.Tree.Deliveries {
+		if w, ok := e.Tree.Deliveries[i].Watch.Handle.(*subscription); ok {
+			w.deliver(e.Tree.Deliveries[i])
 		}
 	}
-	for _, d := range e.Done {
+	for _, d := range e.Tree.Done {
 		if w, ok := d.Call.Handle.(*treeWaiter); ok {
 			w.answer <- d
 		}

@@ -20,16 +20,16 @@ type readOptions struct {
 	once                *OneShot
 }
 
-// Linearizable has a read show all that was committed anywhere when it began (G5). It costs a question to the leader.
-// Without it, a read shows at least all that this client has seen.
+// Linearizable makes a read show everything that was committed anywhere when the read started (G5 linearizable reads).
+// It costs a round trip to the leader. By default a read shows at least everything that this client has seen.
 func Linearizable() ReadOption { return func(o *readOptions) { o.linearizable, o.stale = true, false } }
 
-// AllowStale lets a node answer that hears of no leader, or is far behind it (G6). The answer is still not older than
-// what this client has seen.
+// AllowStale lets a node answer that knows no leader, or is far behind the leader (G6 stale nodes refuse). The answer
+// is still not older than the state that this client has seen.
 func AllowStale() ReadOption { return func(o *readOptions) { o.linearizable, o.stale = false, true } }
 
-// WithWatch has a read set a one-shot watch, with nothing between the two (G2). [Tree.Get] sets a data watch,
-// [Tree.Exists] one that also hears of the creation, [Tree.ListPage] a child watch; other reads refuse it with a
+// WithWatch makes a read set a one-shot watch, atomically with the read (G2 atomic reads). [Tree.Get] sets a data
+// watch, [Tree.Exists] a watch that also reports creation, [Tree.ListPage] a child watch; other reads refuse it with a
 // [session.FieldError]. w must be fresh from [NewOneShot]. A read with an error has set no watch.
 func WithWatch(w *OneShot) ReadOption { return func(o *readOptions) { o.once = w } }
 
@@ -38,7 +38,7 @@ type Entry struct {
 	// Data is nil for an entry without data.
 	Data []byte
 	Stat tree.Stat
-	// Stamp is as of when the entry was so: the answer shows all changes up to it, and none above.
+	// Stamp is the position of the read: the answer shows all changes up to Stamp, and none above.
 	Stamp tree.Stamp
 }
 
@@ -48,17 +48,17 @@ func (t *Tree) Get(ctx context.Context, path string, o ...ReadOption) (Entry, er
 	return Entry{Data: a.Data, Stat: a.Stat, Stamp: a.Stamp}, err
 }
 
-// Exists returns an entry's stat, and whether there is such an entry.
+// Exists returns an entry's stat, and whether the entry exists.
 func (t *Tree) Exists(ctx context.Context, path string, o ...ReadOption) (tree.Stat, bool, error) {
 	a, err := t.read(ctx, "look for", path, tree.Query{Kind: tree.GetStat}, o)
 	return a.Stat, a.Exists, err
 }
 
-// Listing says which children to list, and what to tell of each.
+// Listing selects children, and what to return of each.
 type Listing struct {
 	// After is the name behind which the page begins; empty for the first page.
 	After string
-	// Backward lists from the last name to the first: the names behind After are then those before it.
+	// Backward lists from the last name to the first: After then excludes itself and all later names.
 	Backward bool
 	// PageSize is 1 to [tree.MaxPage]; 0 is [tree.DefaultPage]. A page may have fewer children though there are more.
 	PageSize int
@@ -69,9 +69,9 @@ type Listing struct {
 // Children is a page of an entry's children, in the order of their names.
 type Children struct {
 	Children []tree.Child
-	// More says that there are further ones, after the last name.
+	// More reports further children after the last name.
 	More bool
-	// Stat is the parent's. Its ChildrenModified tells whether children came or went between two pages.
+	// Stat is the parent's. Its ChildrenModified shows whether children came or went between two pages.
 	Stat tree.Stat
 	// Stamp is as in [Entry].
 	Stamp tree.Stamp
@@ -99,8 +99,8 @@ func (t *Tree) List(ctx context.Context, path string, l Listing, o ...ReadOption
 	})
 }
 
-// pages yields what pages have, as long as there is a next one. Each loop that ranges over them begins with the page
-// that first asks for; next returns a page, and has its argument ask for the one behind it.
+// pages yields the entries of all pages. Each loop that ranges over pages starts with the page that first requests;
+// next returns a page, and changes its argument to request the following page.
 func pages[Q, E any](first Q, next func(*Q) (page []E, more bool, err error)) iter.Seq2[E, error] {
 	return func(yield func(E, error) bool) {
 		q := first
@@ -124,9 +124,9 @@ func pages[Q, E any](first Q, next func(*Q) (page []E, more bool, err error)) it
 type AccessList struct {
 	// ACL is the list in force. The hashes of digests are hidden from clients without [tree.Admin].
 	ACL tree.ACL
-	// Inherited says that the list is that of an entry above.
+	// Inherited reports whether the list is that of an entry above.
 	Inherited bool
-	// Stat is that of the asked entry.
+	// Stat is that of the requested entry.
 	Stat tree.Stat
 	// Stamp is as in [Entry].
 	Stamp tree.Stamp
@@ -141,7 +141,7 @@ func (t *Tree) GetACL(ctx context.Context, path string, o ...ReadOption) (Access
 // Ephemerals is a page of a session's ephemeral entries.
 type Ephemerals struct {
 	Paths []string
-	// More says that there are further ones, after the last path.
+	// More reports further entries after the last path.
 	More bool
 	// Stamp is as in [Entry].
 	Stamp tree.Stamp
@@ -149,10 +149,10 @@ type Ephemerals struct {
 
 // EphemeralsOf says which ephemeral entries to list.
 type EphemeralsOf struct {
-	// Session is their owner.
+	// Session is the owner.
 	Session session.ID
-	// Prefix is what their paths begin with, and begins with a slash itself: /a is the beginning of /ab too. Empty stands
-	// for all below the chroot.
+	// Prefix is a prefix of the paths, and starts with a slash: /a is a prefix of /ab too. Empty selects all entries
+	// below the chroot.
 	Prefix string
 	// After is the path behind which the page begins, and begins with a slash; empty for the first page.
 	After string
@@ -182,7 +182,7 @@ func (t *Tree) EphemeralsPage(ctx context.Context, of EphemeralsOf, o ...ReadOpt
 func (t *Tree) ephemerals(of EphemeralsOf) (tree.Query, error) {
 	prefix := of.Prefix
 	if prefix == "" && t.root != "" {
-		prefix = tree.Root // not those of a neighbour whose name begins like the chroot's
+		prefix = tree.Root // excludes a neighbour whose name starts like the chroot's
 	}
 	q := tree.Query{Kind: tree.ListEphemerals, Owner: uint64(of.Session), PageSize: of.PageSize, Path: t.root + prefix}
 	if of.After != "" {
@@ -210,8 +210,8 @@ func (t *Tree) Ephemerals(ctx context.Context, of EphemeralsOf, o ...ReadOption)
 	})
 }
 
-// CheckFence reports whether token is that of the present holder of a lock (F1): the entry at path exists, was made by
-// the change with this stamp, and its owner lives. It is linearizable.
+// CheckFence reports whether token belongs to the present holder of a lock (H1 fencing tokens): the entry at path
+// exists, was created by the change with this stamp, and its owner lives. CheckFence is linearizable.
 func (t *Tree) CheckFence(ctx context.Context, path string, token tree.Stamp) (bool, error) {
 	a, err := t.read(ctx, "check fence", path, tree.Query{Kind: tree.CheckFence, Token: token}, nil)
 	return a.Holds, err
@@ -223,8 +223,8 @@ func (t *Tree) Sync(ctx context.Context) (tree.Stamp, error) {
 	return t.syncBeyond(ctx, 0)
 }
 
-// syncBeyond is Sync at a node that has come to a stamp. Other reads do not wait for that: it may be a stamp that no
-// node ever comes to.
+// syncBeyond is Sync at a node that has applied a stamp. Other reads do not wait for a stamp that no node may ever
+// reach.
 func (t *Tree) syncBeyond(ctx context.Context, stamp tree.Stamp) (tree.Stamp, error) {
 	a, err := t.query(ctx, tree.Query{Kind: tree.Sync, Options: tree.ReadOptions{Seen: stamp}}, nil)
 	return a.Stamp, t.wrap("sync", tree.Root, err)
@@ -269,8 +269,8 @@ func (t *Tree) query(ctx context.Context, q tree.Query, o []ReadOption) (tree.An
 	return l.read(ctx, t, q, with.once)
 }
 
-// textGiven refuses text that is no UTF-8. No message can hold it: a stream that is to send one ends, and the next
-// stream has to send it again.
+// textGiven refuses text that is not UTF-8. No message can hold such text: the stream that should send it ends, and the
+// next stream has to send it again.
 func textGiven(field, text string) error {
 	if !utf8.ValidString(text) {
 		return &session.FieldError{Field: field, Limit: "text in UTF-8"}

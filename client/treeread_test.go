@@ -38,7 +38,7 @@ func TestReadsWithoutASession(t *testing.T) {
 }
 
 // Each loop over a list begins at its first page.
-func TestListsBeginAnew(t *testing.T) {
+func TestListsRestart(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTreeTrial(t, 1)
 		c.change(create("/a"), create("/b"), create("/c"))
@@ -161,8 +161,8 @@ func TestG3AReadWaitsForAWriteThatIsSentAgain(t *testing.T) {
 			write, read := newTreeWaiter(), newTreeWaiter()
 			write.Transaction = tree.Transaction{Then: []tree.Op{op}}
 			read.Query = tree.Query{Kind: tree.GetEntry, Path: path, Session: uint64(s.ID())}
-			s.loop.do(core.Write{Call: &write.TreeCall, Session: s.core})
-			s.loop.do(core.Read{Call: &read.TreeCall, Session: s.core})
+			s.loop.do(core.Write{Call: &write.Call, Session: s.core})
+			s.loop.do(core.Read{Call: &read.Call, Session: s.core})
 			wrote, shown := <-write.answer, <-read.answer
 			if wrote.Err != nil || shown.Err != nil || shown.Answer.Stat.Modified != wrote.Result.Stamp || !refused {
 				t.Errorf("%s was written at %v, %v, and the read shows it of %v, %v", path, wrote.Result.Stamp, wrote.Err,

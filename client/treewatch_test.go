@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"holdfast/client/internal/core"
+	trees "holdfast/client/internal/core/tree"
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/test/bubble"
@@ -64,7 +64,7 @@ func (h *heardBy) take() []string {
 }
 
 // heardAt is an event at a stamp.
-func heardAt(s tree.Stamp) core.Heard { return core.Heard{Event: tree.Event{Stamp: s}} }
+func heardAt(s tree.Stamp) trees.Delivery { return trees.Delivery{Event: tree.Event{Stamp: s}} }
 
 func create(path string) tree.Op { return tree.Create{Path: path, Kind: tree.Persistent} }
 
@@ -95,7 +95,7 @@ func TestWatches(t *testing.T) {
 }
 
 // A watch that ends is taken from the node, the last one of its kind and path.
-func TestWatchesAreTakenBack(t *testing.T) {
+func TestEndedWatchesAreRemovedFromTheNode(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTreeTrial(t, 1)
 		mustOpen(t, cl, 12*time.Second)
@@ -183,7 +183,7 @@ func TestV4ComingBackTwice(t *testing.T) {
 }
 
 // V4, V6: a client that was away for too long is told so, and hears what happens from then on.
-func TestV6WatchesAreToldWhatIsLost(t *testing.T) {
+func TestV6WatchesReportLostEvents(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTreeTrial(t, 1)
 		mustOpen(t, cl, 12*time.Second)
@@ -203,9 +203,9 @@ func TestV6WatchesAreToldWhatIsLost(t *testing.T) {
 func TestV6SlowReaders(t *testing.T) {
 	w := newSubscription()
 	w.begin(&loop{}, &Tree{})
-	w.heard(core.Heard{Event: tree.Event{Stamp: 1}, Started: true})
+	w.deliver(trees.Delivery{Event: tree.Event{Stamp: 1}, Started: true})
 	for i := range 2 * WatchBuffer {
-		w.heard(heardAt(tree.Stamp(i + 2)))
+		w.deliver(heardAt(tree.Stamp(i + 2)))
 	}
 	for i, want := range []WatchEvent{
 		{Event: tree.Event{Stamp: 1}, Started: true},
@@ -214,7 +214,7 @@ func TestV6SlowReaders(t *testing.T) {
 		{Event: tree.Event{Stamp: 2 * WatchBuffer}},
 		{Event: tree.Event{Stamp: 2*WatchBuffer + 1}},
 	} {
-		if got, none, err := w.take(); err != nil || none != nil || got != want {
+		if got, none, err := w.pop(); err != nil || none != nil || got != want {
 			t.Errorf("%d: got %+v, %v, want %+v", i, got, err, want)
 		}
 	}
@@ -353,7 +353,7 @@ func TestV4BreaksAgain(t *testing.T) {
 		var now tree.Stamp
 		c.set(func() { now = c.tree.now() })
 		n.broadcast(&holdfastv1.ServerMessage{
-			Message: &holdfastv1.ServerMessage_Told{Told: &holdfastv1.Told{Stamp: uint64(now)}},
+			Message: &holdfastv1.ServerMessage_Progress{Progress: &holdfastv1.Progress{Stamp: uint64(now)}},
 		})
 		synctest.Wait()
 		n.down()

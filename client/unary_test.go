@@ -194,7 +194,8 @@ func TestCloseTokenSaysThatTheOutcomeIsUnknown(t *testing.T) {
 	}
 }
 
-// A touch whose answer comes after a suspension promises nothing, because the monotonic clock stood still (S5).
+// A touch whose answer comes after a suspension promises nothing, because the monotonic clock stood still (S5 suspended
+// machines).
 func TestS5UnaryTouchOverASuspension(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)

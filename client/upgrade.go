@@ -6,14 +6,15 @@ import (
 )
 
 // Upgrade makes a local session global. The session keeps its id and timeout. From then on it survives the death of its
-// node, and moves to other nodes like every global session (L7). When Upgrade returns nil, [Session.Token],
-// [Session.Local] and the promise are those of the global session; rule L5 says what a token from before is still good
-// for. Upgrade changes nothing about a global session.
+// node, and moves to other nodes like every global session (L7 upgrade). When Upgrade returns nil, [Session.Token],
+// [Session.Local] and the promise are those of the global session; rule L5 says how long a former token stays valid.
+// Upgrade changes nothing about a global session.
 //
-// Upgrade repeats the request until ctx ends. This is safe: the cluster upgrades a session only once. When ctx ends,
-// the error wraps its cause and the last obstacle, and [session.ErrOutcomeUnknown] if the session may be or become
-// global all the same. With [FailInFlight], Upgrade also returns [session.ErrOutcomeUnknown] when the answer cannot
-// come any more. [Session.Local] tells the outcome as soon as the client knows it, and calling Upgrade again is safe.
+// Upgrade repeats the request until ctx ends. The repeats are safe: the cluster upgrades a session only once. When ctx
+// ends, the error wraps its cause and the last obstacle, and [session.ErrOutcomeUnknown] if the session may be or
+// become global all the same. With [FailInFlight], Upgrade also returns [session.ErrOutcomeUnknown] when the answer can
+// no longer arrive. [Session.Local] shows the outcome as soon as the client knows it, and calling Upgrade again is
+// safe.
 //
 // The session lives on after an error, unless it has ended: then the error is that of [Session.Err]. The error is a
 // [session.FieldError] when the cluster's setting local_session_upgrade is off.
@@ -24,5 +25,5 @@ func (s *Session) Upgrade(ctx context.Context) error {
 	return nil
 }
 
-// Local reports whether only one node knows the session, as far as this client has heard: see [SessionOptions].Local.
+// Local reports whether only one node knows the session, as far as this client knows: see [SessionOptions].Local.
 func (s *Session) Local() bool { return s.Token().Local }

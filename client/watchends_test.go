@@ -45,7 +45,7 @@ func TestWatchesEndWithTheirContext(t *testing.T) {
 
 // A watch and a mirror that do not come about say what stood in the way: that no node answers, or what one answered. A
 // watch that is in place ends with the cause of its context alone.
-func TestWatchesSayWhatStandsInTheirWay(t *testing.T) {
+func TestWatchesReportTheirObstacle(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTreeTrial(t, 1)
 		n, late := c.node(1), errors.New("too late")

@@ -8,13 +8,13 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// bucket is how much a histogram has observed above lower, and not above upper.
+// bucket counts a histogram's observations above lower and up to upper.
 type bucket struct{ lower, upper, count float64 }
 
-// observed returns what a histogram has observed since another state of it, the lowest bucket first. Classic buckets
-// grow by a factor of two: a promise of 9 s and one of 5.2 s are the same to them. So it takes the native ones, which
-// are finer, unless the two states have different ones. Behind the classic ones comes one without an upper bound.
-func observed(now, then *dto.Histogram) []bucket {
+// bucketsSince returns a histogram's observations since an earlier state, the lowest bucket first. Classic buckets grow
+// by a factor of two: they do not distinguish a promise of 9 s from one of 5.2 s. So bucketsSince uses the finer native
+// buckets, unless the two states have different ones. The last classic bucket has no upper bound.
+func bucketsSince(now, then *dto.Histogram) []bucket {
 	same := then == nil || then.GetSchema() == now.GetSchema() && then.GetZeroThreshold() == now.GetZeroThreshold()
 	if len(now.GetPositiveSpan()) > 0 && same {
 		return native(now, then)
@@ -38,18 +38,18 @@ func classic(now, then *dto.Histogram) []bucket {
 
 func native(now, then *dto.Histogram) []bucket {
 	all := []bucket{{0, now.GetZeroThreshold(), float64(now.GetZeroCount()) - float64(then.GetZeroCount())}}
-	former := maps.Collect(filled(then))
+	former := maps.Collect(nativeCounts(then))
 	// Bucket i ends at base^i, and base is 2^(2^-schema).
 	bound := func(i int32) float64 { return math.Exp2(math.Ldexp(float64(i), -int(now.GetSchema()))) }
-	for at, count := range filled(now) {
+	for at, count := range nativeCounts(now) {
 		all = append(all, bucket{bound(at - 1), bound(at), float64(count - former[at])})
 	}
 	return all
 }
 
-// filled yields the native buckets of a histogram in their order, with their counts. Spans lie apart by their
-// offsets, and each count is written as what it differs by from the one before.
-func filled(h *dto.Histogram) iter.Seq2[int32, int64] {
+// nativeCounts yields the native buckets of a histogram in order, with their counts. Offsets separate the spans, and
+// each count is encoded as its difference from the previous count.
+func nativeCounts(h *dto.Histogram) iter.Seq2[int32, int64] {
 	return func(yield func(int32, int64) bool) {
 		deltas := h.GetPositiveDelta()
 		at, count := int32(0), int64(0)

@@ -11,9 +11,9 @@ import (
 
 // What a plot shows is within a tenth of what was observed, though the classic buckets of the nodes' histograms grow
 // by a factor of two: promises of 9 s were shown as 5.2 s.
-func TestQuantilesAreTrue(t *testing.T) {
+func TestQuantilesAreAccurate(t *testing.T) {
 	h := prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name: "promise_left_seconds", Buckets: prometheus.ExponentialBuckets(0.005, 2, 14), // as node has it
+		Name: "promise_remaining_seconds", Buckets: prometheus.ExponentialBuckets(0.005, 2, 14), // as node has it
 		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 160, NativeHistogramMinResetDuration: time.Hour,
 	})
 	state := func() *dto.Histogram {
@@ -41,8 +41,8 @@ func TestQuantilesAreTrue(t *testing.T) {
 	}
 }
 
-// Of two states with other native buckets the classic ones tell.
-func TestQuantilesOverAnotherResolution(t *testing.T) {
+// For two states with different native buckets the classic buckets are used.
+func TestQuantilesAcrossResolutions(t *testing.T) {
 	now, then := histogram(0, 0, 10), histogram(0, 0, 5)
 	for i, h := range []*dto.Histogram{now, then} {
 		h.Schema, h.PositiveSpan = new(int32(i)), []*dto.BucketSpan{{Offset: new(int32(7)), Length: new(uint32(1))}}

@@ -15,85 +15,85 @@ import (
 )
 
 const (
-	// maxCallers bounds the callers whose connections a console keeps, callerIdle how long it keeps those of one. It is
-	// above the 200 people who may watch at once, each with a token or an address of their own: when there are more
-	// callers than places, each takes the place of one who comes back in a moment, and all of them dial for each page.
+	// maxCallers bounds the number of cached clients, and callerIdle the time that an idle client stays. maxCallers
+	// exceeds the 200 people who may watch at once, each with a different token or address: with more callers than
+	// places, callers would evict each other all the time, and each page would dial again.
 	maxCallers = 256
 	callerIdle = 2 * time.Minute
-	// maxParts bounds the contents of pages that are kept for one caller, partLasts how long one is good for pages that
-	// follow by themselves. A person has few pages open, and 256 callers with 16 contents of 50 KB keep 200 MB at most.
-	maxParts  = 16
-	partLasts = 2 * time.Second
+	// maxContents bounds the cached contents of one caller, contentLifetime their age. A person has few pages open, and
+	// 256 callers with 16 contents of 50 KB use 200 MB at most.
+	maxContents     = 16
+	contentLifetime = 2 * time.Second
 )
 
-// identity is who a caller is, as far as nodes can tell callers apart.
+// identity is what nodes distinguish callers by.
 type identity struct {
 	host        string
 	credential  [sha256.Size]byte
 	certificate [sha256.Size]byte
 }
 
-// caller is the client by which the console acts for one identity. Safe for concurrent use.
+// caller is the client with which the console acts for one identity. Safe for concurrent use.
 type caller struct {
 	*client.Client
-	// used and busy are the callers'.
-	used time.Time
-	busy int
+	// lastUsed and requests, the number of pending requests, belong to callers.
+	lastUsed time.Time
+	requests int
 
-	mu    sync.Mutex
-	parts map[string]*part
+	mu       sync.Mutex
+	contents map[string]*cachedContent
 }
 
-// part is a part of a page that was made a moment ago, for all who follow the page.
-type part struct {
-	mu   sync.Mutex
-	made time.Time
-	body []byte
-	// knows is the number of an event: what happened until then is in the body.
-	knows uint64
+// cachedContent is the content of a page, for all pages that update themselves.
+type cachedContent struct {
+	mu     sync.Mutex
+	madeAt time.Time
+	body   []byte
+	// newestEvent is the number of the newest event that the body includes.
+	newestEvent uint64
 }
 
-// callers keeps a client for each identity. Safe for concurrent use.
+// callers caches a client for each identity. Safe for concurrent use.
 type callers struct {
-	host node.ConsoleHost
-	mu   sync.Mutex
-	all  map[identity]*caller
+	host       node.ConsoleHost
+	mu         sync.Mutex
+	byIdentity map[identity]*caller
 }
 
 func newCallers(h node.ConsoleHost) *callers {
-	return &callers{host: h, all: make(map[identity]*caller)}
+	return &callers{host: h, byIdentity: make(map[identity]*caller)}
 }
 
-// of returns the caller that makes a request, until done is called.
-func (c *callers) of(r *http.Request) (one *caller, done func(), err error) {
+// acquire returns the caller of a request, which stays cached until done is called.
+func (c *callers) acquire(r *http.Request) (one *caller, done func(), err error) {
 	id := identity{host: hostOf(r.RemoteAddr), credential: sha256.Sum256([]byte(r.Header.Get("Authorization")))}
 	if who, ok := secure.IdentityOf(r.Context()); ok {
 		id.certificate = sha256.Sum256(who.Certificate.Raw)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	one = c.all[id]
+	one = c.byIdentity[id]
 	if one == nil {
-		if one, err = c.admit(r); err != nil {
+		if one, err = c.newCaller(r); err != nil {
 			return nil, nil, err
 		}
-		c.makeRoom()
-		c.all[id] = one
+		c.evictOldest()
+		c.byIdentity[id] = one
 	}
-	one.busy++
-	one.used = time.Now()
+	one.requests++
+	one.lastUsed = time.Now()
 	return one, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		one.busy--
+		one.requests--
 	}, nil
 }
 
-// admit makes the client of a caller.
-func (c *callers) admit(r *http.Request) (*caller, error) {
+// newCaller returns a client that acts for the caller of a request.
+func (c *callers) newCaller(r *http.Request) (*caller, error) {
 	cfg := client.Config{
-		Endpoints: []string{c.host.Address}, OnlyEndpoints: true, Dial: c.host.Dialer(r), Principal: "console",
-		PlainToken: true, Logger: c.host.Logger,
+		Endpoints: []string{c.host.Address}, OnlyEndpoints: true, Dial: c.host.Dialer(r), ClientName: "console",
+		TokenWithoutTLS: true, Logger: c.host.Logger,
 	}
 	if token := bearer(r); token != "" {
 		cfg.Token = client.StaticToken(token)
@@ -102,79 +102,79 @@ func (c *callers) admit(r *http.Request) (*caller, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &caller{Client: cl, parts: make(map[string]*part)}, nil
+	return &caller{Client: cl, contents: make(map[string]*cachedContent)}, nil
 }
 
-// makeRoom gives up the caller that was idle longest, if there are too many.
-func (c *callers) makeRoom() {
-	if len(c.all) < maxCallers {
+// evictOldest evicts the least recently used idle caller of a full cache.
+func (c *callers) evictOldest() {
+	if len(c.byIdentity) < maxCallers {
 		return
 	}
 	var oldest identity
 	var found *caller
-	for id, one := range c.all {
-		if one.busy == 0 && (found == nil || one.used.Before(found.used)) {
+	for id, one := range c.byIdentity {
+		if one.requests == 0 && (found == nil || one.lastUsed.Before(found.lastUsed)) {
 			oldest, found = id, one
 		}
 	}
 	if found != nil {
-		c.drop(oldest)
+		c.evict(oldest)
 	}
 }
 
-// dismiss gives up callers that have asked nothing for a while.
-func (c *callers) dismiss(now time.Time) {
+// evictIdle evicts callers without a request for callerIdle.
+func (c *callers) evictIdle(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for id, one := range c.all {
-		if one.busy == 0 && now.Sub(one.used) > callerIdle {
-			c.drop(id)
+	for id, one := range c.byIdentity {
+		if one.requests == 0 && now.Sub(one.lastUsed) > callerIdle {
+			c.evict(id)
 		}
 	}
 }
 
-func (c *callers) drop(id identity) {
-	if err := c.all[id].Close(); err != nil {
+func (c *callers) evict(id identity) {
+	if err := c.byIdentity[id].Close(); err != nil {
 		c.host.Logger.Debug("closing the client of a caller", "error", err)
 	}
-	delete(c.all, id)
+	delete(c.byIdentity, id)
 }
 
 func (c *callers) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for id := range c.all {
-		c.drop(id)
+	for id := range c.byIdentity {
+		c.evict(id)
 	}
 }
 
-// part returns what produce makes, or what it made less than [partLasts] ago under the same name. newest is the number
-// of the newest event: a page that asks because of it gets no body that was made before. Such a body would stay on the
-// page until the next event, which a quiet cluster does not have.
-func (c *caller) part(name string, newest uint64, produce func() ([]byte, error)) ([]byte, error) {
+// content returns the result of produce, or a cached result of the same name, at most contentLifetime old. newest is
+// the number of the newest event: a page that reloads because of this event gets no older content. Such content would
+// stay on the page until the next event, which may be long in a quiet cluster.
+func (c *caller) content(name string, newest uint64, produce func() ([]byte, error)) ([]byte, error) {
 	c.mu.Lock()
-	p := c.parts[name]
+	p := c.contents[name]
 	if p == nil {
-		if len(c.parts) >= maxParts { // pages have few names; searches have many
-			clear(c.parts)
+		if len(c.contents) >= maxContents { // pages have few names; searches have many
+			clear(c.contents)
 		}
-		p = &part{}
-		c.parts[name] = p
+		p = &cachedContent{}
+		c.contents[name] = p
 	}
 	c.mu.Unlock()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if time.Since(p.made) < partLasts && p.knows >= newest {
+	if time.Since(p.madeAt) < contentLifetime && p.newestEvent >= newest {
 		return p.body, nil
 	}
 	body, err := produce()
 	if err == nil {
-		p.made, p.body, p.knows = time.Now(), body, newest
+		p.madeAt, p.body, p.newestEvent = time.Now(), body, newest
 	}
 	return body, err
 }
 
-// bearer returns the token of a request, which the node's guard has let through.
+// bearer returns the token of a request that authz has accepted.
 func bearer(r *http.Request) string {
 	const scheme = "Bearer "
 	if h := r.Header.Get("Authorization"); len(h) > len(scheme) {
@@ -191,19 +191,19 @@ func hostOf(address string) string {
 	return host
 }
 
-// may says what a caller may do, as far as pages show it. The nodes decide.
-type may struct {
-	// Name is the verified name, empty where nobody has one.
+// permissions lists what a caller may do, so that pages offer it. The nodes decide.
+type permissions struct {
+	// Name is the verified name, empty for an unverified caller.
 	Name                       string
 	Operate, Write, Administer bool
 }
 
-func mayOf(ctx context.Context, authenticated bool) may { //nolint:revive // flag-parameter: it is a setting
+func permissionsOf(ctx context.Context, authenticated bool) permissions { //nolint:revive // flag-parameter: a setting
 	if !authenticated {
-		return may{Operate: true, Write: true, Administer: true}
+		return permissions{Operate: true, Write: true, Administer: true}
 	}
 	id := auth.From(ctx)
-	return may{
+	return permissions{
 		Name: id.Name, Operate: id.Roles.Allow(auth.Operator), Write: id.Roles.Allow(auth.Client),
 		Administer: id.Roles.Allow(auth.Admin),
 	}

@@ -15,8 +15,9 @@ import (
 	"holdfast/test/bubble"
 )
 
-// alone is the console of a node whose ports answer nobody. dials is told of each client that it makes.
-func alone(dials func()) node.ConsoleHost {
+// unansweredNode is the host of a console whose node does not answer. dials is called for each client that the console
+// creates.
+func unansweredNode(dials func()) node.ConsoleHost {
 	return node.ConsoleHost{
 		Logger: hclog.NewNullLogger(), Address: "n1:7400",
 		Dialer: func(*http.Request) func(context.Context, string) (net.Conn, error) {
@@ -26,17 +27,16 @@ func alone(dials func()) node.ConsoleHost {
 	}
 }
 
-// 200 people with tokens of their own who look again and again keep their clients. With 64 places each took the place
-// of one who came back in a moment: 200 callers in 5 rounds had 1,000 clients, each of which dialed anew. Places have a
-// bound.
+// 200 people with different tokens who return repeatedly keep their clients. With 64 places they evicted each other all
+// the time: 200 callers in 5 rounds had 1,000 clients, each with new connections. The cache has a bound.
 func TestCallersKeepTheirClients(t *testing.T) {
 	made := 0
-	c := newCallers(alone(func() { made++ }))
+	c := newCallers(unansweredNode(func() { made++ }))
 	defer c.close()
 	ask := func(caller int) {
 		r := httptest.NewRequest(http.MethodGet, "/ui/", nil)
 		r.Header.Set("Authorization", "Bearer "+strconv.Itoa(caller))
-		_, done, err := c.of(r)
+		_, done, err := c.acquire(r)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,16 +54,16 @@ func TestCallersKeepTheirClients(t *testing.T) {
 	for i := range maxCallers {
 		ask(people + i)
 	}
-	if n := len(c.all); n != maxCallers {
+	if n := len(c.byIdentity); n != maxCallers {
 		t.Errorf("%d callers are kept, want %d", n, maxCallers)
 	}
 }
 
-// Pages that show the same share a content for a moment, but a page that asks because of an event gets none that was
-// made before the event. It would show that as live until the next event, which a quiet cluster does not have.
-func TestNoContentIsOlderThanTheEvent(t *testing.T) {
+// Pages with the same address share cached content, but a page that reloads because of an event gets no content from
+// before the event. It would show old content as live until the next event, which may never come in a quiet cluster.
+func TestContentIsNewerThanTheEvent(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		c := New(alone(func() {}))
+		c := New(unansweredNode(func() {}))
 		defer c.callers.close()
 		made := 0
 		page := c.page(func(*request) (view, error) {
@@ -72,7 +72,7 @@ func TestNoContentIsOlderThanTheEvent(t *testing.T) {
 		})
 		ask := func() string {
 			w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/ui/", nil)
-			r.Header.Set(partHeader, "content")
+			r.Header.Set(contentHeader, "content")
 			page(w, r)
 			return w.Body.String()
 		}
@@ -80,7 +80,7 @@ func TestNoContentIsOlderThanTheEvent(t *testing.T) {
 		if again := ask(); again != first {
 			t.Errorf("without an event between, one page has %q and the other %q", first, again)
 		}
-		c.news.tell("log", "{}")
+		c.events.publish("log", "{}")
 		second := ask()
 		if second == first || made != 2 {
 			t.Errorf("after an event a page has %q again", second)

@@ -1,9 +1,9 @@
-// Package console serves people with a browser: it shows the cluster, explains sessions and their ends, and lets
-// operators act. Pages are made on the server, and work without JavaScript; with it they follow what happens.
+// Package console is the web console: it shows the cluster, explains sessions and their ends, and lets operators act.
+// The server renders the pages, which work without JavaScript; with JavaScript they update themselves.
 //
-// Whatever a page shows, the console asks the client ports of nodes for on behalf of the person at the browser, with
-// that person's token, certificate and address: nobody sees or does more here than with the command line. What it knows
-// by itself are the figures of its own node, in a ring of an hour.
+// The console asks the client ports of nodes on behalf of the person at the browser, with that person's token,
+// certificate and address: they see and do no more here than with the command line. Only the samples
+// and events of its own node are the console's own data: samples of the last hour, and the newest events.
 package console
 
 import (
@@ -34,7 +34,7 @@ type Console struct {
 	cluster       string
 	version       string
 	authenticated bool
-	glance        func() clientport.NodeStatus
+	nodeStatus    func() clientport.NodeStatus
 	removed       func() bool
 	settings      []config.Shown
 	metrics       prometheus.Gatherer
@@ -42,11 +42,11 @@ type Console struct {
 	pages   map[string]*template.Template
 	routes  http.Handler
 	callers *callers
-	news    *news
-	record  *record
-	// life ends when requests under way must.
-	life context.Context //nolint:containedctx // it is the console's life
-	end  context.CancelFunc
+	events  *eventLog
+	history *history
+	// ctx ends when pending requests must end.
+	ctx    context.Context //nolint:containedctx // the console's life
+	cancel context.CancelFunc
 }
 
 var _ node.Console = (*Console)(nil)
@@ -55,41 +55,41 @@ var _ node.Console = (*Console)(nil)
 func New(h node.ConsoleHost) *Console {
 	c := &Console{
 		logger: h.Logger, node: h.Node, cluster: h.ClusterID, version: h.Version,
-		authenticated: h.Authenticated, glance: h.Glance, removed: h.Removed, settings: h.Settings, metrics: h.Metrics,
-		pages: parse(), callers: newCallers(h), news: newNews(rand.Text()), record: newRecord(),
+		authenticated: h.Authenticated, nodeStatus: h.Glance, removed: h.Removed, settings: h.Settings, metrics: h.Metrics,
+		pages: parseTemplates(), callers: newCallers(h), events: newEventLog(rand.Text()), history: newHistory(),
 	}
-	c.life, c.end = context.WithCancel(context.Background()) //nolint:forbidigo // Stop ends it
-	c.routes = c.routing()
+	c.ctx, c.cancel = context.WithCancel(context.Background()) //nolint:forbidigo // Stop ends it
+	c.routes = c.newRoutes()
 	return c
 }
 
 // ForNode is [New] for the options of a node.
 func ForNode(h node.ConsoleHost) node.Console { return New(h) }
 
-// policy lets a page load nothing but what this console serves, and run no script that is written into a page.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+// contentSecurityPolicy lets a page load only files of this console, and run no inline script.
+const contentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // ServeHTTP serves /ui/.
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
-	h.Set("Content-Security-Policy", policy)
+	h.Set("Content-Security-Policy", contentSecurityPolicy)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cache-Control", "no-store")
 	c.routes.ServeHTTP(w, r)
 }
 
-// maxFormBytes bounds what a form sends: the largest data of an entry, as hexadecimal digits in a form.
+// maxFormBytes bounds the size of a form, which has at most the largest data of an entry in hexadecimal digits.
 const maxFormBytes = 8 << 20
 
-func (c *Console) routing() http.Handler {
+func (c *Console) newRoutes() http.Handler {
 	mux := http.NewServeMux()
 	static, err := fs.Sub(files, "static")
 	if err != nil {
 		panic("console: " + err.Error()) // the name is that of the embedded directory
 	}
-	mux.Handle("GET /ui/static/", http.StripPrefix("/ui/static/", lasting(http.FileServerFS(static))))
+	mux.Handle("GET /ui/static/", http.StripPrefix("/ui/static/", cacheable(http.FileServerFS(static))))
 	for path, page := range map[string]func(*request) (view, error){
 		"GET /ui/{$}":           c.overview,
 		"GET /ui/sessions":      c.sessions,
@@ -102,8 +102,8 @@ func (c *Console) routing() http.Handler {
 	} {
 		mux.HandleFunc(path, c.page(page))
 	}
-	members := memberActs{c}
-	for path, act := range map[string]func(*request) (act, error){
+	members := memberActions{c}
+	for path, action := range map[string]func(*request) (action, error){
 		"POST /ui/sessions/{id}/kill":     c.killSession,
 		"POST /ui/sessions/{id}/extend":   c.extendSession,
 		"POST /ui/tree/set":               c.setEntry,
@@ -115,50 +115,50 @@ func (c *Console) routing() http.Handler {
 		"POST /ui/freeze":                 c.freeze,
 		"POST /ui/thaw":                   c.thaw,
 	} {
-		mux.HandleFunc(path, c.acting(act))
+		mux.HandleFunc(path, c.confirmed(action))
 	}
-	for name, of := range changes() {
-		mux.HandleFunc("POST /ui/members/{node}/"+name, c.acting(members.changing(of)))
+	for name, of := range memberActionsByName() {
+		mux.HandleFunc("POST /ui/members/{node}/"+name, c.confirmed(members.action(of)))
 	}
 	mux.HandleFunc("GET /ui/deaths.csv", c.exportDeaths)
-	mux.HandleFunc("GET /ui/samples", c.samples)
-	mux.HandleFunc("GET /ui/events", c.events)
+	mux.HandleFunc("GET /ui/samples", c.serveSamples)
+	mux.HandleFunc("GET /ui/events", c.serveEvents)
 	mux.HandleFunc("/ui/", func(w http.ResponseWriter, r *http.Request) {
-		c.refuse(w, r, http.StatusNotFound, "There is no such page.")
+		c.renderError(w, r, http.StatusNotFound, "Page not found.")
 	})
 	return http.NewCrossOriginProtection().Handler(http.MaxBytesHandler(mux, maxFormBytes))
 }
 
-// lasting lets a browser keep a file for a while: a new release has others.
-func lasting(next http.Handler) http.Handler {
+// cacheable lets a browser cache a file for five minutes: a new release has other files.
+func cacheable(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "max-age=300")
 		next.ServeHTTP(w, r)
 	})
 }
 
-// Run takes samples and tells pages what changes, until ctx ends.
+// Run takes samples and reports changes to pages, until ctx ends.
 func (c *Console) Run(ctx context.Context) error {
 	defer c.callers.close()
-	defer c.news.end()
-	look, take := time.NewTicker(time.Second), time.NewTicker(sampleInterval)
-	defer look.Stop()
+	defer c.events.close()
+	check, take := time.NewTicker(time.Second), time.NewTicker(sampleInterval)
+	defer check.Stop()
 	defer take.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case now := <-look.C:
-			c.look(now)
-			c.callers.dismiss(now)
+		case now := <-check.C:
+			c.checkStatus(now)
+			c.callers.evictIdle(now)
 		case now := <-take.C:
-			c.take(now)
+			c.takeSample(now)
 		}
 	}
 }
 
-// Stop ends the streams of events, which would not end by themselves, and a second later the requests under way.
+// Stop closes the event streams, which would not end by themselves, and a second later cancels pending requests.
 func (c *Console) Stop() {
-	c.news.end()
-	time.AfterFunc(stopGrace, c.end)
+	c.events.close()
+	time.AfterFunc(stopGrace, c.cancel)
 }

@@ -73,13 +73,13 @@ func TestQuantile(t *testing.T) {
 	}
 }
 
-// A stream resumes after the event that it had last, whatever came meanwhile, and is told when that is not possible.
-func TestNewsResume(t *testing.T) {
-	n := newNews("p")
-	for i := range 3 * newsKept {
-		n.tell("log", strings.Repeat("x", i%3))
+// A stream resumes after its last event, and learns when that is not possible.
+func TestEventLogResumes(t *testing.T) {
+	n := newEventLog("p")
+	for i := range 3 * maxEvents {
+		n.publish("log", strings.Repeat("x", i%3))
 		kept := n.after(uint64(max(0, i-100)))
-		if i > newsKept && (!kept.complete || len(kept.events) != 101) {
+		if i > maxEvents && (!kept.complete || len(kept.events) != 101) {
 			t.Fatalf("after %d events: %d of the newest 101, complete %v", i+1, len(kept.events), kept.complete)
 		}
 		for j, e := range kept.events {
@@ -89,66 +89,67 @@ func TestNewsResume(t *testing.T) {
 		}
 	}
 	if n.after(1).complete || n.after(n.newest()+1).complete {
-		t.Error("events that are gone, or have not been, are said to be told")
+		t.Error("a batch of dropped or future events is complete")
 	}
 	if number, ok := n.number(n.id(77)); number != 77 || !ok {
 		t.Errorf("the id of 77 reads as %d, %v", number, ok)
 	}
 	for _, id := range []string{"q-77", "p-", "p-x", "77", ""} {
 		if _, ok := n.number(id); ok {
-			t.Errorf("id %q is taken", id)
+			t.Errorf("id %q is accepted", id)
 		}
 	}
-	more := n.after(n.newest()).more
-	n.end()
+	more := n.after(n.newest()).changed
+	n.close()
 	select {
 	case <-more:
 	default:
-		t.Error("the end wakes nobody")
+		t.Error("close wakes no stream")
 	}
-	n.tell("log", "")
-	if !n.after(n.newest()).ended {
+	n.publish("log", "")
+	if !n.after(n.newest()).closed {
 		t.Error("the stream has not ended")
 	}
 }
 
-// A stream tells what comes, ends after its life, so that the node looks again who asks, and goes on where it ended.
+// A stream delivers events, ends after streamLifetime, so that the node authorizes the caller again, and resumes where
+// it ended.
 func TestStreamsEndAndResume(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		c := &Console{news: newNews("p")}
+		c := &Console{events: newEventLog("p")}
 		stream := func(id string) string {
 			w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/ui/events", nil)
 			r.Header.Set("Last-Event-ID", id)
 			began := time.Now()
-			c.events(w, r)
-			if life := time.Since(began); life < streamLife || life > streamLife+streamQuiet {
-				t.Errorf("the stream lives %v, want %v", life, streamLife)
+			c.serveEvents(w, r)
+			if life := time.Since(began); life < streamLifetime || life > streamLifetime+heartbeatInterval {
+				t.Errorf("the stream lives %v, want %v", life, streamLifetime)
 			}
 			return w.Body.String()
 		}
 		go func() {
 			time.Sleep(time.Minute)
-			c.news.tell("log", `{"index":1}`)
-			time.Sleep(streamLife)
-			c.news.tell("log", `{"index":2}`)
+			c.events.publish("log", `{"index":1}`)
+			time.Sleep(streamLifetime)
+			c.events.publish("log", `{"index":2}`)
 		}()
 		first := stream("")
 		if !strings.Contains(first, "id: p-1\nevent: log\n") || strings.Contains(first, "p-2") ||
-			!strings.Contains(first, "event: quiet") {
+			!strings.Contains(first, "event: heartbeat") {
 			t.Errorf("the first stream has %q", first)
 		}
 		second := stream("p-1")
-		if strings.Contains(second, "p-1") || !strings.Contains(second, `id: p-2`) || strings.Contains(second, "anew") {
+		if strings.Contains(second, "p-1") || !strings.Contains(second, `id: p-2`) || strings.Contains(second, "reload") {
 			t.Errorf("the second stream has %q", second)
 		}
-		if other := stream("q-1"); !strings.Contains(other, "event: anew") {
+		if other := stream("q-1"); !strings.Contains(other, "event: reload") {
 			t.Errorf("after a restart of the node: %q", other)
 		}
 	})
 }
 
-// A request that is under way when the node stops gets a moment, and one that comes later none more than that. Without
-// an end it would hold up the stop for as long as a page may wait.
+// A pending request has stopGrace when the node stops, and a later request none. Otherwise it would delay the stop for
+// as long as a page may wait.
 func TestRequestsEndWhenTheNodeStops(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := New(node.ConsoleHost{
@@ -169,15 +170,15 @@ func TestRequestsEndWhenTheNodeStops(t *testing.T) {
 		const under = 100 * time.Millisecond
 		time.AfterFunc(under, c.Stop)
 		if took := ask(); took != under+stopGrace {
-			t.Errorf("the request under way took %v", took)
+			t.Errorf("the pending request took %v", took)
 		}
 		if took := ask(); took != 0 {
-			t.Errorf("the request after the end took %v", took)
+			t.Errorf("the request after the stop took %v", took)
 		}
 	})
 }
 
-func TestDataIsShownAsWhatItCanBe(t *testing.T) {
+func TestDataIsShownInItsPossibleForms(t *testing.T) {
 	for _, tt := range []struct {
 		data, wanted, form, shown string
 		forms                     []string
@@ -192,23 +193,23 @@ func TestDataIsShownAsWhatItCanBe(t *testing.T) {
 	} {
 		var e entry
 		e.show([]byte(tt.data), tt.wanted)
-		if e.Form != tt.form || e.Data != tt.shown || !slices.Equal(e.Forms, tt.forms) || e.Cut {
-			t.Errorf("%q as %q: got %q %q %v", tt.data, tt.wanted, e.Form, e.Data, e.Forms)
+		if e.Format != tt.form || e.Data != tt.shown || !slices.Equal(e.Formats, tt.forms) || e.Truncated {
+			t.Errorf("%q as %q: got %q %q %v", tt.data, tt.wanted, e.Format, e.Data, e.Formats)
 		}
 	}
 	var e entry
 	e.show([]byte(strings.Repeat("é", shownBytes)), "")
-	if !e.Cut || e.Data != strings.Repeat("é", shownBytes/2) {
-		t.Errorf("long data: cut %v, %d bytes shown", e.Cut, len(e.Data))
+	if !e.Truncated || e.Data != strings.Repeat("é", shownBytes/2) {
+		t.Errorf("long data: cut %v, %d bytes shown", e.Truncated, len(e.Data))
 	}
 }
 
-// A spreadsheet takes no text of a stranger for a formula.
+// A spreadsheet reads no foreign text as a formula.
 func TestCells(t *testing.T) {
 	for text, want := range map[string]string{
 		"=1+1": "'=1+1", "+1": "'+1", "-1": "'-1", "@x": "'@x", "\tx": "'\tx", "x=1": "x=1", "-": "-", "": "",
 	} {
-		if got := cell(text); got != want {
+		if got := csvCell(text); got != want {
 			t.Errorf("%q becomes %q, want %q", text, got, want)
 		}
 	}
@@ -224,8 +225,8 @@ func TestCrumbs(t *testing.T) {
 	}
 }
 
-// What the cluster could do without a member depends on who answers, not on who is a member.
-func TestWithout(t *testing.T) {
+// The quorum without a member depends on the voters that answer, not on the membership.
+func TestIfItFails(t *testing.T) {
 	k := cluster{}
 	for i := range 5 {
 		m := member{Member: client.Member{Node: session.Node(i + 1), Voter: true}}
@@ -234,16 +235,16 @@ func TestWithout(t *testing.T) {
 			m.Role, m.Term = "leader", 3
 		}
 		if i > 2 {
-			m.Silent = "it does not answer"
+			m.NoStatus = "unreachable"
 		}
 		k.Members = append(k.Members, m)
 	}
 	k.Members = append(k.Members, member{Member: client.Member{Node: 6}})
-	k.judge()
+	k.evaluate()
 	for i, want := range []string{
-		"nothing would be written", "nothing", "nothing", "just enough", "just enough", "does not vote",
+		"no writes", "no writes", "no writes", "exactly the quorum", "exactly the quorum", "no vote",
 	} {
-		if got := k.Members[i].Without; !strings.Contains(got, want) {
+		if got := k.Members[i].IfItFails; !strings.Contains(got, want) {
 			t.Errorf("without node %d: %q, want %q", i+1, got, want)
 		}
 	}
@@ -252,9 +253,9 @@ func TestWithout(t *testing.T) {
 	}
 }
 
-// The questions about members count as the leader does (J4): not those that are leaving or losing their vote, and those
-// that are being drained as missing. Where this caller may not ask a voter, they leave the judgement to the leader.
-func TestWhatAChangeOfMembersLeaves(t *testing.T) {
+// Actions on members count as the leader does (J4 quorum is kept): voters that are being removed or demoted do not
+// count, and draining voters count as missing. If the caller may not read the status of a voter, the leader decides.
+func TestQuorumAfterAChange(t *testing.T) {
 	five := func(change func(all []member)) *cluster {
 		k := &cluster{}
 		for i := range 5 {
@@ -270,37 +271,37 @@ func TestWhatAChangeOfMembersLeaves(t *testing.T) {
 		without, with session.Node
 		want          string
 	}{
-		"one goes":  {nil, 3, 0, "Then 4 members vote, and 3 must agree. 4 would remain: 1 could be lost."},
-		"one comes": {nil, 0, 9, "Then 6 members vote, and 4 must agree. 6 would remain: 2 could be lost."},
+		"one goes":  {nil, 3, 0, "Afterwards: 4 voters, quorum 3. Available: 4. The cluster tolerates 1 failure."},
+		"one comes": {nil, 0, 9, "Afterwards: 6 voters, quorum 4. Available: 6. The cluster tolerates 2 failures."},
 		"an observer gets its vote": {
 			func(all []member) { all[4].Voter, all[4].Observer = false, true }, 0, 5,
-			"Then 5 members vote, and 3 must agree. 5 would remain: 2 could be lost.",
+			"Afterwards: 5 voters, quorum 3. Available: 5. The cluster tolerates 2 failures.",
 		},
 		"one is drained, and one does not answer": {
-			func(all []member) { all[0].Drain, all[1].Silent = &client.Drain{}, "it does not answer" }, 3, 0,
-			"Then 4 members vote, and 3 must agree. But node 1 is being drained, node 2 does not answer. 2 would remain, " +
-				"which is no quorum: the leader refuses that.",
+			func(all []member) { all[0].Drain, all[1].NoStatus = &client.Drain{}, "unreachable" }, 3, 0,
+			"Afterwards: 4 voters, quorum 3. Unavailable: node 1 is draining, node 2 is unreachable. Available: 2, less " +
+				"than the quorum. The leader will refuse.",
 		},
 		"two are leaving": {
 			func(all []member) { all[3].Leaving, all[4].Leaving = true, true }, 3, 0,
-			"Then 2 members vote, and 2 must agree. 2 would remain, just enough: the next loss would stop the cluster.",
+			"Afterwards: 2 voters, quorum 2. Available: 2, exactly the quorum. One more failure stops the cluster.",
 		},
 		"one is losing its vote": {
 			func(all []member) { all[4].Observer = true }, 3, 0,
-			"Then 3 members vote, and 2 must agree. 3 would remain: 1 could be lost.",
+			"Afterwards: 3 voters, quorum 2. Available: 3. The cluster tolerates 1 failure.",
 		},
 		"one may not be asked": {
-			func(all []member) { all[1].Silent, all[1].Unseen = "it does not know who asks", true }, 3, 0,
-			"Then 4 members vote, and 3 must agree. Not all of them are shown here: the leader, which hears them, decides " +
-				"whether enough remain.",
+			func(all []member) { all[1].NoStatus, all[1].Inaccessible = "not authenticated", true }, 3, 0,
+			"Afterwards: 4 voters, quorum 3. Some voters show no status here: the leader decides whether enough are " +
+				"available.",
 		},
 	} {
 		k := five(c.change)
-		if got := k.then(k.ballot(c.without, c.with)); got != c.want {
+		if got := k.describeQuorum(k.ballot(c.without, c.with)); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
-		if k.judge(); k.unseen() != strings.Contains(k.Members[0].Without, "cannot be said here") {
-			t.Errorf("%s: %q", name, k.Members[0].Without)
+		if k.evaluate(); k.hasInaccessibleVoter() != strings.Contains(k.Members[0].IfItFails, "unknown: no status") {
+			t.Errorf("%s: %q", name, k.Members[0].IfItFails)
 		}
 	}
 }

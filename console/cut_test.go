@@ -17,12 +17,12 @@ import (
 	"holdfast/tree"
 )
 
-// Pages show 1,000 entries of locks, 1,000 contenders of one lock and 100 ephemerals of a session, and say that there are
-// more. With one fewer they say nothing of the kind.
-func TestPagesSayWhatTheyLeaveOut(t *testing.T) {
+// Pages show 1,000 entries of locks, 1,000 contenders of one lock and 100 ephemerals of a session, and report that
+// there are more. With one fewer they do not.
+func TestPagesSayThatThereIsMore(t *testing.T) {
 	const (
 		entries, contenders, paths = 1000, 1000, 100
-		moreEntries                = "There are more entries than this page looks at."
+		moreEntries                = "There are more entries than this page shows."
 		morePaths                  = "There are more."
 	)
 	whole.Run(t, func(cluster *whole.Cluster) {
@@ -67,7 +67,7 @@ func TestPagesSayWhatTheyLeaveOut(t *testing.T) {
 		for _, one := range []struct {
 			page, format, shown, more string
 			kind                      tree.Kind
-			// fit is how many entries the page shows, first how many of them it has none of.
+			// fit is the largest number of entries that the page shows completely.
 			fit int
 		}{
 			{"locks?root=/lock", "/lock/lock-%010d", "<td>lock</td>", moreEntries, tree.Persistent, contenders},

@@ -49,8 +49,8 @@ func (s slow) Read(b []byte) (int, error) {
 	return io.ReadFull(s.Conn, b[:min(len(b), 32<<10)])
 }
 
-// graveyardOf reads pages of certificates, all of them full.
-func graveyardOf(pages int) readDeaths {
+// deathPages reads pages of certificates, all of them full.
+func deathPages(pages int) readDeaths {
 	return func(_ context.Context, o client.DeathOptions) (client.DeathPage, error) {
 		at, _ := strconv.Atoi(o.PageToken)
 		p := client.DeathPage{Certificates: make([]session.Certificate, o.PageSize)}
@@ -66,18 +66,18 @@ func graveyardOf(pages int) readDeaths {
 	}
 }
 
-// exportOver has a server with the bounds of the node's export certificates, and does something with the browser's end
-// of the connection. It returns how long the export took.
+// exportOver runs an export on a server with the timeouts of a node, and browse on the browser's end of the connection.
+// It returns how long the export took.
 func exportOver(t *testing.T, read readDeaths, browse func(net.Conn)) time.Duration {
 	t.Helper()
-	c := New(alone(func() {}))
+	c := New(unansweredNode(func() {}))
 	defer c.callers.close()
 	began, took := time.Now(), make(chan time.Duration, 1)
 	const bound = 10 * time.Second
 	server := &http.Server{ReadTimeout: bound, WriteTimeout: bound, Handler: http.HandlerFunc(
 		func(w http.ResponseWriter, r *http.Request) {
 			defer func() { took <- time.Since(began) }()
-			c.export(r.Context(), w, r, &exported{read: read})
+			c.export(r.Context(), w, r, &exportFile{read: read})
 		})}
 	l := &pipes{conns: make(chan net.Conn, 1), closed: make(chan struct{})}
 	ended := make(chan error, 1)
@@ -98,12 +98,12 @@ func exportOver(t *testing.T, read readDeaths, browse func(net.Conn)) time.Durat
 	return d
 }
 
-// An export goes on for as long as its reader takes it, though the HTTP port gives an answer 10 s: that has time for a
-// part of the 100,000 certificates alone. A reader that takes nothing ends it.
+// An export continues for as long as its reader reads, though the HTTP port gives an answer 10 s: that is enough for
+// only a part of the 100,000 certificates. A reader that stops reading ends it.
 func TestExportsOverSlowLinks(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		const pages = 16
-		took := exportOver(t, graveyardOf(pages), func(near net.Conn) {
+		took := exportOver(t, deathPages(pages), func(near net.Conn) {
 			answer, err := http.ReadResponse(bufio.NewReaderSize(slow{near}, 32<<10), nil)
 			if err != nil {
 				t.Fatal(err)
@@ -116,20 +116,20 @@ func TestExportsOverSlowLinks(t *testing.T) {
 		if took < 20*time.Second {
 			t.Errorf("the export took %v: too little to prove anything", took)
 		}
-		if took = exportOver(t, graveyardOf(pages), func(net.Conn) {}); took != exportWrite {
-			t.Errorf("a reader that takes nothing holds the export for %v, want %v", took, exportWrite)
+		if took = exportOver(t, deathPages(pages), func(net.Conn) {}); took != exportWriteTimeout {
+			t.Errorf("a reader that takes nothing holds the export for %v, want %v", took, exportWriteTimeout)
 		}
 	})
 }
 
-// An export that cannot begin is answered with a status and the reason. One that cannot go on breaks the connection:
-// a file that ends early must not look whole.
-func TestExportsSayWhy(t *testing.T) {
+// An export that cannot start is answered with a status and the reason. One that cannot continue breaks the connection:
+// a file that ends early must not look complete.
+func TestExportErrors(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		c := New(alone(func() {}))
+		c := New(unansweredNode(func() {}))
 		defer c.callers.close()
 		export := func(pages int) (w *httptest.ResponseRecorder, broken any) {
-			whole := graveyardOf(pages + 1)
+			whole := deathPages(pages + 1)
 			read := func(ctx context.Context, o client.DeathOptions) (client.DeathPage, error) {
 				if o.PageToken == strconv.Itoa(pages) || pages == 0 {
 					return client.DeathPage{}, fmt.Errorf("list deaths: %w", session.ErrNoLeader)
@@ -139,7 +139,7 @@ func TestExportsSayWhy(t *testing.T) {
 			w = httptest.NewRecorder()
 			r := httptest.NewRequest(http.MethodGet, "/ui/deaths.csv", nil)
 			defer func() { broken = recover() }()
-			c.export(r.Context(), w, r, &exported{read: read})
+			c.export(r.Context(), w, r, &exportFile{read: read})
 			return w, nil
 		}
 		w, broken := export(0)
@@ -157,13 +157,13 @@ func TestExportsSayWhy(t *testing.T) {
 // A file has 100,000 deaths at most. Where more match, its last line says so, and how to get the rest. It has as many
 // cells as the others: a reader of CSV reads the whole file, and finds no id in it.
 func TestExportsAreBounded(t *testing.T) {
-	c := New(alone(func() {}))
+	c := New(unansweredNode(func() {}))
 	defer c.callers.close()
 	const most, full = 100_000, 100_000 / session.MaxPage
 	for pages, cut := range map[int]bool{full - 1: false, full: false, full + 1: true} {
 		w := httptest.NewRecorder()
 		r := httptest.NewRequest(http.MethodGet, "/ui/deaths.csv", nil)
-		c.export(r.Context(), w, r, &exported{read: graveyardOf(pages)})
+		c.export(r.Context(), w, r, &exportFile{read: deathPages(pages)})
 		rows, err := csv.NewReader(w.Body).ReadAll()
 		if err != nil {
 			t.Fatal(err)
@@ -178,7 +178,7 @@ func TestExportsAreBounded(t *testing.T) {
 	}
 }
 
-// What is not known is an empty cell: 0 would say that the session was touched as it ended. Certificates say whether
+// An unknown value is an empty cell: 0 would say that the session was touched as it ended. Certificates show whether
 // their session was local.
 func TestDeathsCSV(t *testing.T) {
 	for age, want := range map[time.Duration]string{
@@ -188,7 +188,7 @@ func TestDeathsCSV(t *testing.T) {
 		out := newCSV(w, "local")
 		ended := session.Certificate{
 			ID: 1, Cause: session.CauseExpired, LastTouchAge: age,
-			Story: session.Story{Timeout: 4 * time.Second, Late: time.Millisecond},
+			Story: session.Story{Spec: session.Spec{Timeout: 4 * time.Second}, Late: time.Millisecond},
 		}
 		if err := out.write([]session.Certificate{ended}); err != nil {
 			t.Fatal(err)
@@ -209,16 +209,16 @@ func TestDeathsCSV(t *testing.T) {
 }
 
 // The ends of local sessions are asked for as those of global ones.
-func TestGravesHaveAScope(t *testing.T) {
+func TestDeathQueriesHaveAScope(t *testing.T) {
 	for scope, want := range map[string]bool{"": false, "global": false, "local": true} {
 		r := httptest.NewRequest(http.MethodGet, "/ui/deaths?"+url.Values{"scope": {scope}}.Encode(), nil)
-		o, g, err := graves(&request{Request: r})
-		if err != nil || o.Local != want || g.Scope != scope {
-			t.Errorf("scope %q: local %v, shown %q, %v", scope, o.Local, g.Scope, err)
+		o, list, err := deathQuery(&request{Request: r})
+		if err != nil || o.Local != want || list.Scope != scope {
+			t.Errorf("scope %q: local %v, shown %q, %v", scope, o.Local, list.Scope, err)
 		}
 	}
 	r := httptest.NewRequest(http.MethodGet, "/ui/deaths?scope=old", nil)
-	if _, _, err := graves(&request{Request: r}); err == nil || !strings.Contains(err.Error(), "scope: must be") {
+	if _, _, err := deathQuery(&request{Request: r}); err == nil || !strings.Contains(err.Error(), "scope: must be") {
 		t.Errorf("scope old: %v", err)
 	}
 }

@@ -13,11 +13,11 @@ import (
 	"holdfast/session"
 )
 
-// memberActs are what can be done with members.
-type memberActs struct{ *Console }
+// memberActions are the actions on members.
+type memberActions struct{ *Console }
 
-// memberOf returns the member that a path names, with the rest of the cluster.
-func (c memberActs) memberOf(q *request) (member, cluster, error) {
+// memberOf returns the member that a path names, and the whole cluster.
+func (c memberActions) memberOf(q *request) (member, cluster, error) {
 	k, err := c.clusterOf(q)
 	if err != nil {
 		return member{}, cluster{}, err
@@ -30,65 +30,72 @@ func (c memberActs) memberOf(q *request) (member, cluster, error) {
 	return member{}, cluster{}, &inputError{"node", "must be the number of a member"}
 }
 
-func (c memberActs) drainMember(q *request) (act, error) {
+func (c memberActions) drainMember(q *request) (action, error) {
 	m, _, err := c.memberOf(q)
 	if err != nil {
-		return act{}, err
+		return action{}, err
 	}
 	of := m.Member.Node
-	return act{
+	return action{
 		Title: fmt.Sprintf("Drain node %d", of), Back: "/ui/members",
 		Question: fmt.Sprintf("Drain node %d?", of),
-		Consequences: []string{
-			"It gives leadership away, and sends its clients to the other nodes. They lose no promise.",
-			"It takes no new sessions until it is undrained or restarted. Its local sessions end with its process.",
-			"The node goes on voting. " + m.Without,
-		},
-		do: func() (string, error) {
+		Consequences: slices.Concat(transferNotice(&m), []string{
+			"The node moves its clients to other nodes. No session expires because of it.",
+			"It accepts no new sessions until it is undrained or restarted. Its local sessions end when its process stops.",
+		}, voterAfterDrain(&m)),
+		run: func() (string, error) {
 			_, err := q.caller.DrainNode(q.ctx, m.ClientAddress, of, false)
-			return fmt.Sprintf("Node %d is being drained. "+follow, of), err
+			return fmt.Sprintf("Node %d is draining. "+progressText, of), err
 		},
 	}, nil
 }
 
-func (c memberActs) undrainMember(q *request) (act, error) {
+func (c memberActions) undrainMember(q *request) (action, error) {
 	m, _, err := c.memberOf(q)
 	if err != nil {
-		return act{}, err
+		return action{}, err
 	}
 	of := m.Member.Node
-	return act{
+	return action{
 		Title: fmt.Sprintf("Undrain node %d", of), Back: "/ui/members",
-		Question:     fmt.Sprintf("Let node %d serve again?", of),
-		Consequences: []string{"It takes sessions again. Clients come back to it by and by."},
-		do: func() (string, error) {
+		Question:     fmt.Sprintf("Undrain node %d?", of),
+		Consequences: []string{"The node accepts sessions again. Clients return gradually."},
+		run: func() (string, error) {
 			drained, err := q.caller.UndrainNode(q.ctx, m.ClientAddress, of)
 			if !drained {
-				return fmt.Sprintf("Node %d was not being drained.", of), err
+				return fmt.Sprintf("Node %d was not draining.", of), err
 			}
-			return fmt.Sprintf("Node %d serves again.", of), err
+			return fmt.Sprintf("Node %d is undrained.", of), err
 		},
 	}, nil
 }
 
-// Vote says in words whether a member votes, and what is to become of that.
-func (m *member) Vote() string {
+// voterAfterDrain describes what draining a voter means for the quorum.
+func voterAfterDrain(m *member) []string {
+	if !m.Voter {
+		return nil
+	}
+	return []string{"It keeps its vote. If it then fails: " + m.IfItFails + "."}
+}
+
+// VoterText says whether a member is a voter, with a pending promotion, demotion or removal.
+func (m *member) VoterText() string {
 	switch {
 	case m.Leaving:
-		return "it is being removed"
+		return "being removed"
 	case m.Voter && m.Observer:
-		return "yes, and it is losing its vote"
+		return "yes, being demoted"
 	case m.Voter:
 		return "yes"
 	case m.Observer:
-		return "no, it is an observer"
+		return "no, observer"
 	default:
-		return "not yet: it gets its vote once it has caught up"
+		return "not yet: promoted once it has caught up"
 	}
 }
 
-// ballot is what the voters would come to without one, and with another, by the rule of the leader (J4): who is
-// leaving, or losing its vote, does not count, and who is being drained is missing.
+// ballot returns the voters without one member and with another, by the rule of the leader (J4 quorum is kept): voters
+// that are being removed or demoted do not count, and draining voters count as missing.
 func (k *cluster) ballot(without, with session.Node) session.Ballot {
 	var votes []session.Vote
 	isNew := with != 0
@@ -100,10 +107,10 @@ func (k *cluster) ballot(without, with session.Node) session.Ballot {
 		}
 		v := session.Vote{Node: m.Member.Node}
 		switch {
-		case m.Silent != "" && !m.Unseen:
-			v.Missing = "does not answer"
+		case m.NoStatus != "" && !m.Inaccessible:
+			v.Missing = "is unreachable"
 		case m.Drain != nil:
-			v.Missing = "is being drained"
+			v.Missing = "is draining"
 		}
 		votes = append(votes, v)
 	}
@@ -113,131 +120,133 @@ func (k *cluster) ballot(without, with session.Node) session.Ballot {
 	return session.NewBallot(votes)
 }
 
-// unseen reports whether there is a voter of which this page knows nothing.
-func (k *cluster) unseen() bool {
-	return slices.ContainsFunc(k.Members, func(m member) bool { return m.Voter && m.Unseen })
+// hasInaccessibleVoter reports whether the caller may not read the status of a voter.
+func (k *cluster) hasInaccessibleVoter() bool {
+	return slices.ContainsFunc(k.Members, func(m member) bool { return m.Voter && m.Inaccessible })
 }
 
-// then says what the cluster could do with the voters of a ballot.
-func (k *cluster) then(b session.Ballot) string {
-	said := fmt.Sprintf("Then %s, and %d must agree. ", count(b.Voters, "member votes", "members vote"), b.Quorum)
+// describeQuorum describes the quorum and the fault tolerance of a ballot.
+func (k *cluster) describeQuorum(b session.Ballot) string {
+	text := fmt.Sprintf("Afterwards: %s, quorum %d. ", plural(b.Voters, "voter", "voters"), b.Quorum)
 	if absent := b.Absent(); absent != "" {
-		said += "But " + absent + ". "
+		text += "Unavailable: " + absent + ". "
 	}
 	switch spare := b.Remain - b.Quorum; {
-	case k.unseen():
-		return said + "Not all of them are shown here: the leader, which hears them, decides whether enough remain."
+	case k.hasInaccessibleVoter():
+		return text + "Some voters show no status here: the leader decides whether enough are available."
 	case spare < 0:
-		return said + fmt.Sprintf("%d would remain, which is no quorum: the leader refuses that.", b.Remain)
+		return text + fmt.Sprintf("Available: %d, less than the quorum. The leader will refuse.", b.Remain)
 	case spare == 0:
-		return said + fmt.Sprintf("%d would remain, just enough: the next loss would stop the cluster.", b.Remain)
+		return text + fmt.Sprintf("Available: %d, exactly the quorum. One more failure stops the cluster.", b.Remain)
 	default:
-		return said + fmt.Sprintf("%d would remain: %d could be lost.", b.Remain, spare)
+		return text + fmt.Sprintf("Available: %d. The cluster tolerates %s.", b.Remain, plural(spare, "failure", "failures"))
 	}
 }
 
-func count(n int, one, many string) string {
+func plural(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
 	}
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// follow says where the page shows how far a change has come.
-const follow = "The page of the members shows how far it has come."
+// progressText says where to follow a membership change.
+const progressText = "The members page shows its progress."
 
-// change is an act on one member, which the leader carries out.
-type change struct {
+// memberAction is an action on one member, which the leader carries out.
+type memberAction struct {
 	title, question, done string
 	consequences          func(m *member, k *cluster) []string
-	do                    func(cl *client.Client, ctx context.Context, node session.Node) error
+	run                   func(cl *client.Client, ctx context.Context, node session.Node) error
 }
 
-// changing makes the act of a change.
-func (c memberActs) changing(of change) func(q *request) (act, error) {
-	return func(q *request) (act, error) {
+// action returns the handler of a member action.
+func (c memberActions) action(of memberAction) func(q *request) (action, error) {
+	return func(q *request) (action, error) {
 		m, k, err := c.memberOf(q)
 		if err != nil {
-			return act{}, err
+			return action{}, err
 		}
 		node := m.Member.Node
-		return act{
+		return action{
 			Title: fmt.Sprintf(of.title, node), Back: "/ui/members", Question: fmt.Sprintf(of.question, node),
 			Consequences: of.consequences(&m, &k),
-			do: func() (string, error) {
-				return fmt.Sprintf(of.done, node), of.do(q.caller.Client, q.ctx, node)
+			run: func() (string, error) {
+				return fmt.Sprintf(of.done, node), of.run(q.caller.Client, q.ctx, node)
 			},
 		}, nil
 	}
 }
 
-// changes are what can be done with a member, by the last part of its path.
-func changes() map[string]change {
-	return map[string]change{
+// memberActionsByName returns the member actions by the last part of their paths.
+func memberActionsByName() map[string]memberAction {
+	return map[string]memberAction{
 		"promote": {
-			title: "Give node %d a vote", question: "Give node %d a vote?", done: "Node %d gets its vote. " + follow,
+			title: "Promote node %d", question: "Promote node %d?", done: "Node %d is being promoted. " + progressText,
 			consequences: func(m *member, k *cluster) []string {
 				return []string{
-					"It gets its vote once it has caught up with the log.",
-					k.then(k.ballot(0, m.Member.Node)),
+					"It becomes a voter once it has caught up with the log.",
+					k.describeQuorum(k.ballot(0, m.Member.Node)),
 				}
 			},
-			do: (*client.Client).PromoteMember,
+			run: (*client.Client).PromoteMember,
 		},
 		"demote": {
-			title: "Take the vote of node %d", question: "Take the vote of node %d?",
-			done: "Node %d loses its vote. " + follow,
+			title: "Demote node %d", question: "Demote node %d?",
+			done: "Node %d is being demoted. " + progressText,
 			consequences: func(m *member, k *cluster) []string {
-				return append(handsOver(m), "It goes on to serve clients, as an observer.", withoutVoter(m, k))
+				return append(transferNotice(m), "It becomes an observer: it serves clients and has no vote.", quorumWithout(m, k))
 			},
-			do: (*client.Client).DemoteMember,
+			run: (*client.Client).DemoteMember,
 		},
 		"remove": {
-			title: "Remove node %d for good", question: "Remove node %d for good?",
-			done: "Node %d is being removed. " + follow + " End its process once it is no member.",
+			title: "Remove node %d", question: "Remove node %d permanently?",
+			done: "Node %d is being removed. " + progressText + " Stop its process once it is no longer a member.",
 			consequences: func(m *member, k *cluster) []string {
-				return append(handsOver(m),
-					"There is no way back: no node can have its number again.",
-					"If it lives, it is drained first: its clients go to the other nodes, and lose no promise.",
-					withoutVoter(m, k))
+				return append(transferNotice(m),
+					"This cannot be undone: node numbers are never reused.",
+					"If it is alive, it is drained first: its clients move to other nodes. No session expires because of it.",
+					quorumWithout(m, k))
 			},
-			do: (*client.Client).RemoveMember,
+			run: (*client.Client).RemoveMember,
 		},
 		"transfer": {
-			title: "Have node %d lead", question: "Have node %d lead?", done: "Leadership was handed over to node %d.",
+			title: "Transfer leadership to node %d", question: "Transfer leadership to node %d?",
+			done: "Leadership was transferred to node %d.",
 			consequences: func(m *member, _ *cluster) []string {
-				said := []string{"Writes wait for the moment of the change. No session expires by it."}
-				if m.Silent != "" && !m.Unseen {
-					said = append(said, "It does not answer here: if the leader does not hear it either, it refuses.")
+				notes := []string{"Writes pause during the transfer. No session expires because of it."}
+				if m.NoStatus != "" && !m.Inaccessible {
+					notes = append(notes,
+						"This console cannot reach the node. If the leader cannot reach it either, the transfer is refused.")
 				}
-				return said
+				return notes
 			},
-			do: (*client.Client).TransferLeadership,
+			run: (*client.Client).TransferLeadership,
 		},
 	}
 }
 
-// handsOver says that a leader goes.
-func handsOver(m *member) []string {
+// transferNotice says that a leader transfers leadership first.
+func transferNotice(m *member) []string {
 	if m.Role != "leader" {
 		return nil
 	}
-	return []string{"It leads, and hands leadership over first."}
+	return []string{"It is the leader: it transfers leadership first."}
 }
 
-// withoutVoter says what the cluster could do without a member's vote.
-func withoutVoter(m *member, k *cluster) string {
+// quorumWithout describes the quorum without a member's vote.
+func quorumWithout(m *member, k *cluster) string {
 	if !m.Voter {
-		return "It does not vote: the cluster decides as before."
+		return "It has no vote: the quorum stays the same."
 	}
-	return k.then(k.ballot(m.Member.Node, 0))
+	return k.describeQuorum(k.ballot(m.Member.Node, 0))
 }
 
-// addMember takes a node in.
-func (c memberActs) addMember(q *request) (act, error) {
+// addMember adds a node.
+func (c memberActions) addMember(q *request) (action, error) {
 	number, err := strconv.ParseUint(q.PostForm.Get("node"), 10, 8)
 	if err != nil || number < 1 || number > uint64(session.MaxNode) {
-		return act{}, &inputError{"node", fmt.Sprintf("must be a number from 1 to %d", session.MaxNode)}
+		return action{}, &inputError{"node", fmt.Sprintf("must be a number from 1 to %d", session.MaxNode)}
 	}
 	host := strings.TrimSpace(q.PostForm.Get("host"))
 	at := session.MemberPlace{Node: session.Node(number)}
@@ -247,19 +256,19 @@ func (c memberActs) addMember(q *request) (act, error) {
 	}{{"client", "7400", &at.Client}, {"raft", "7401", &at.Raft}, {"peer", "7402", &at.Peer}} {
 		*one.to = cmp.Or(strings.TrimSpace(q.PostForm.Get(one.name)), net.JoinHostPort(host, one.port))
 		if named, port, malformed := net.SplitHostPort(*one.to); malformed != nil || named == "" || port == "" {
-			return act{}, &inputError{one.name, "must be HOST:PORT, or empty where the host has the usual port"}
+			return action{}, &inputError{one.name, "must be HOST:PORT, or empty for the default port on the host"}
 		}
 	}
-	return act{
+	return action{
 		Title: fmt.Sprintf("Add node %d", at.Node), Back: "/ui/members",
-		Question: fmt.Sprintf("Take in node %d at %s?", at.Node, at.Client),
+		Question: fmt.Sprintf("Add node %d at %s?", at.Node, at.Client),
 		Consequences: []string{
-			"It must run there and wait: on an empty data directory, with a number that no node has ever had.",
-			"It becomes an observer: it serves clients, has no vote, and counts for no quorum.",
-			"Write it into everybody's peers before their next restart.",
+			"The node must be running and waiting, with an empty data directory and a number that no node has had before.",
+			"It becomes an observer: it serves clients, has no vote, and does not count for the quorum.",
+			"Add it to the peers setting of all nodes before their next restart.",
 		},
-		do: func() (string, error) {
-			return fmt.Sprintf("Node %d is taken in. %s", at.Node, follow), q.caller.AddMember(q.ctx, at)
+		run: func() (string, error) {
+			return fmt.Sprintf("Node %d was added. %s", at.Node, progressText), q.caller.AddMember(q.ctx, at)
 		},
 	}, nil
 }

@@ -13,49 +13,50 @@ import (
 	"holdfast/session"
 )
 
-// member is a member of the cluster with its own word about itself.
+// member is a member of the cluster with its own status.
 type member struct {
 	client.Member
 	client.Status
-	// Silent says why the member said nothing; empty when it did.
-	Silent string
-	// Unseen says that it may well answer others: this caller may not ask it, or its address is not known here.
-	Unseen bool
-	// Own says that it is the node of this console.
+	// NoStatus is why there is no status of the member; empty if there is one.
+	NoStatus string
+	// Inaccessible: the member may well answer others, but the caller has no permission, or its address is unknown
+	// here.
+	Inaccessible bool
+	// Own: the member is the node of this console.
 	Own bool
-	// Behind is how many entries of the log it has yet to apply, as the leader counts them.
+	// Behind is how many log entries the member has yet to apply, as the leader counts them.
 	Behind uint64
-	// Without says what the cluster could do without this member.
-	Without string
+	// IfItFails describes the quorum without this member.
+	IfItFails string
 }
 
-// cluster is the members, and what a person should know first.
+// cluster is the members, and the most important facts about them.
 type cluster struct {
 	Members []member
-	// Former says that the node of this console is no member any more, and shows how the cluster was; empty while it is.
-	Former string
-	Alarms []string
-	Turns  []turn
-	// Leader is the status of the leader, nil while none has answered. Others may know that there is one.
+	// Removed says that the node of this console is no longer a member; empty while it is one.
+	Removed string
+	Alarms  []string
+	Events  []historyEntry
+	// Leader is the status of the leader, nil if no leader has answered. Other nodes may know a leader.
 	Leader *client.Status
 	// Freezing is nil while the cluster is not frozen.
 	Freezing *client.Freezing
-	// Voters and Quorum are the numbers of those who vote, and of those who must agree.
+	// Voters is the number of voters, and Quorum how many of them must agree.
 	Voters, Quorum int
 }
 
-// askTimeout bounds the wait for a member's status: a member that is down must not hold up the page.
-const askTimeout = 1500 * time.Millisecond
+// statusTimeout bounds the wait for a member's status, so that a failed member does not delay the page.
+const statusTimeout = 1500 * time.Millisecond
 
-// clusterOf asks all members.
+// clusterOf asks all members for their status.
 func (c *Console) clusterOf(q *request) (cluster, error) {
 	members, err := q.caller.Members(q.ctx)
 	if err != nil {
 		return cluster{}, err
 	}
-	k := cluster{Members: make([]member, len(members)), Turns: c.record.turned()}
+	k := cluster{Members: make([]member, len(members)), Events: c.history.newestFirst()}
 	if c.removed() {
-		k.Former = removedText
+		k.Removed = removedText
 	}
 	var asking sync.WaitGroup
 	for i, m := range members {
@@ -63,74 +64,74 @@ func (c *Console) clusterOf(q *request) (cluster, error) {
 			one := &k.Members[i]
 			one.Member, one.Own = m, m.Node == c.node
 			if m.ClientAddress == "" {
-				one.Silent, one.Unseen = "its address is not known here: give it in peers", true
+				one.NoStatus, one.Inaccessible = "address unknown: set it in peers", true
 				return
 			}
-			ctx, cancel := context.WithTimeout(q.ctx, askTimeout)
+			ctx, cancel := context.WithTimeout(q.ctx, statusTimeout)
 			defer cancel()
 			status, err := q.caller.Status(ctx, m.ClientAddress)
 			if err != nil {
-				one.Silent = brief(err)
-				one.Unseen = errors.Is(err, session.ErrUnauthenticated) || errors.Is(err, session.ErrForbidden)
+				one.NoStatus = noStatusText(err)
+				one.Inaccessible = errors.Is(err, session.ErrUnauthenticated) || errors.Is(err, session.ErrForbidden)
 				return
 			}
 			one.Status = status
 		})
 	}
 	asking.Wait()
-	k.judge()
+	k.evaluate()
 	return k, nil
 }
 
-// brief says in a few words why a member did not answer.
-func brief(err error) string {
+// noStatusText says briefly why there is no status of a member.
+func noStatusText(err error) string {
 	switch {
 	case errors.Is(err, session.ErrUnauthenticated):
-		return "it does not know who asks: certificates of browsers are not passed on, so open its own console"
+		return "not authenticated: this node cannot forward browser certificates, open that node's own console"
 	case errors.Is(err, session.ErrForbidden):
-		return "it does not allow this caller to ask"
+		return "permission denied"
 	case errors.Is(err, client.ErrUnreachable), errors.Is(err, context.DeadlineExceeded):
-		return "it does not answer"
+		return "unreachable"
 	default:
 		return err.Error()
 	}
 }
 
-// judge finds out what a person should know first.
-func (k *cluster) judge() {
+// evaluate finds the leader, the quorum, and problems.
+func (k *cluster) evaluate() {
 	slices.SortFunc(k.Members, func(a, b member) int { return int(a.Member.Node) - int(b.Member.Node) })
-	answering := k.count()
-	if k.Former != "" {
-		k.Alarms = append(k.Alarms, k.Former)
+	answering := k.countVoters()
+	if k.Removed != "" {
+		k.Alarms = append(k.Alarms, k.Removed)
 	}
 	if k.Freezing != nil {
-		k.alarm("The cluster is frozen by %s for %v more: nothing expires. %s", k.Freezing.By,
-			k.Freezing.Left.Round(time.Second), k.Freezing.Why)
+		k.alarm("Expiry is frozen for %v more by %s: %s", k.Freezing.Left.Round(time.Second), k.Freezing.By,
+			k.Freezing.Why)
 	}
-	if !k.isLed() {
-		k.alarm("No leader is known: nothing is written, and nothing expires.")
+	if !k.hasLeader() {
+		k.alarm("No leader is known: no writes, and no expiry.")
 	}
 	for i := range k.Members {
 		m := &k.Members[i]
-		if m.Silent == "" && k.Leader != nil && k.Leader.CommitIndex > m.AppliedIndex {
+		if m.NoStatus == "" && k.Leader != nil && k.Leader.CommitIndex > m.AppliedIndex {
 			m.Behind = k.Leader.CommitIndex - m.AppliedIndex
 		}
-		m.Without = k.without(m, answering)
+		m.IfItFails = k.ifItFails(m, answering)
 		k.alarmsOf(m)
 	}
 }
 
-const removedText = "This node was removed from its cluster for good: end its process. Its pages show what it " +
-	"knew last. Look at the console of a member."
+const removedText = "This node was permanently removed from the cluster: stop its process. Its pages show its last " +
+	"known state. Use the console of a member."
 
-// count counts voters, finds the leader and a freeze, and returns how many voters answer.
-func (k *cluster) count() (answering int) {
+// countVoters counts voters, finds the leader and a freeze, and returns how many voters answered.
+func (k *cluster) countVoters() (answering int) {
 	for i := range k.Members {
 		m := &k.Members[i]
 		if m.Voter {
 			k.Voters++
 		}
-		if m.Voter && m.Silent == "" {
+		if m.Voter && m.NoStatus == "" {
 			answering++
 		}
 		if m.Role == "leader" && (k.Leader == nil || m.Term > k.Leader.Term) {
@@ -144,9 +145,9 @@ func (k *cluster) count() (answering int) {
 	return answering
 }
 
-// isLed reports whether a member leads, or knows who does: the leader itself may be slow, or not allow this caller to
-// ask.
-func (k *cluster) isLed() bool {
+// hasLeader reports whether a member is the leader, or knows the leader: the leader itself may be slow, or not permit
+// this caller.
+func (k *cluster) hasLeader() bool {
 	return k.Leader != nil || slices.ContainsFunc(k.Members, func(m member) bool { return m.Status.Leader != 0 })
 }
 
@@ -154,96 +155,96 @@ func (k *cluster) alarm(format string, args ...any) {
 	k.Alarms = append(k.Alarms, fmt.Sprintf(format, args...))
 }
 
-// alarmsOf says what is wrong with a member.
+// alarmsOf lists the problems of a member.
 func (k *cluster) alarmsOf(m *member) {
 	of := m.Member.Node
 	switch {
-	case m.Silent != "":
-		k.alarm("Node %d is not shown: %s.", of, m.Silent)
+	case m.NoStatus != "":
+		k.alarm("No status from node %d: %s.", of, m.NoStatus)
 	case m.Drain != nil:
-		k.alarm("Node %d is being drained: %s.", of, drainText(m.Drain))
+		k.alarm("Node %d is draining: %s.", of, drainText(m.Drain))
 	case !m.Ready:
-		k.alarm("Node %d does not serve: %s.", of, m.NotReadyBecause)
+		k.alarm("Node %d is not ready: %s.", of, m.NotReadyBecause)
 	}
 	if m.Warning != "" {
-		k.alarm("Node %d warns: %s.", of, m.Warning)
+		k.alarm("Warning of node %d: %s.", of, m.Warning)
 	}
 }
 
-// without says what the cluster could do without a member.
-func (k *cluster) without(m *member, answering int) string {
+// ifItFails describes the quorum without a member.
+func (k *cluster) ifItFails(m *member, answering int) string {
 	if !m.Voter {
-		return "It does not vote: without it the cluster decides as before."
+		return "no effect on the quorum: it has no vote"
 	}
-	if k.unseen() {
-		return "What would be left without it cannot be said here: not all voters are shown."
+	if k.hasInaccessibleVoter() {
+		return "unknown: no status from some voters"
 	}
 	left := answering
-	if m.Silent == "" {
+	if m.NoStatus == "" {
 		left--
 	}
 	switch spare := left - k.Quorum; {
 	case spare < 0:
-		return fmt.Sprintf("Without it %d of %d voters would be left, and %d must agree: nothing would be written, and "+
-			"nothing would expire.", left, k.Voters, k.Quorum)
+		return fmt.Sprintf("%d of %d voters remain, less than the quorum of %d: no writes, and no expiry", left, k.Voters,
+			k.Quorum)
 	case spare == 0:
-		return fmt.Sprintf("Without it %d of %d voters would be left, just enough: the next loss would stop the cluster.",
-			left, k.Voters)
+		return fmt.Sprintf("%d of %d voters remain, exactly the quorum: one more failure stops the cluster", left, k.Voters)
 	default:
-		return fmt.Sprintf("Without it %d of %d voters would be left: %d more could be lost.", left, k.Voters, spare)
+		return fmt.Sprintf("%d of %d voters remain: the cluster tolerates %s more", left, k.Voters,
+			plural(spare, "failure", "failures"))
 	}
 }
 
-// drainText says how far a drain has come.
+// drainText describes the progress of a drain.
 func drainText(d *client.Drain) string {
 	switch {
 	case d.Done:
-		return "nobody has to be waited for any more"
+		return "all clients have moved"
 	case d.Leads:
-		return fmt.Sprintf("it leads still, and has %d sessions", d.Sessions)
+		return fmt.Sprintf("it is still the leader, with %d sessions", d.Sessions)
 	default:
-		return fmt.Sprintf("%d sessions on %d connections have yet to go", d.Sessions, d.Connections)
+		return fmt.Sprintf("%d sessions on %d connections still to move", d.Sessions, d.Connections)
 	}
 }
 
 func (c *Console) overview(q *request) (view, error) {
 	k, err := c.clusterOf(q)
-	return view{Page: "overview", Title: "Overview", Follows: "status sample", Data: k}, err
+	return view{Page: "overview", Title: "Overview", ReloadOn: "status sample", Data: k}, err
 }
 
 func (c *Console) members(q *request) (view, error) {
 	k, err := c.clusterOf(q)
-	return view{Page: "members", Title: "Members", Follows: "status sample", Data: k}, err
+	return view{Page: "members", Title: "Members", ReloadOn: "status sample", Data: k}, err
 }
 
 func (c *Console) settingsPage(*request) (view, error) {
 	return view{Page: "settings", Title: "Settings", Data: c.settings}, nil
 }
 
-func (c *Console) freeze(q *request) (act, error) {
+func (c *Console) freeze(q *request) (action, error) {
 	d, err := durationOf(q, "for")
 	if err != nil {
-		return act{}, err
+		return action{}, err
 	}
 	why := q.PostForm.Get("why")
-	return act{
-		Title: "Freeze the cluster", Back: "/ui/members",
-		Question: fmt.Sprintf("Let nothing expire for %v?", d),
+	return action{
+		Title: "Freeze expiry", Back: "/ui/members",
+		Question: fmt.Sprintf("Freeze expiry for %v?", d),
 		Consequences: []string{
-			"No session expires, whether its client lives or not: locks of clients that have died stay taken.",
+			"No session expires, even if its client is dead: locks of dead clients stay held.",
 			"The freeze ends by itself. Each session then has its full timeout.",
 		},
-		do: func() (string, error) {
-			return fmt.Sprintf("Nothing expires for %v.", d), q.caller.Freeze(q.ctx, d, why)
+		run: func() (string, error) {
+			return fmt.Sprintf("Expiry is frozen for %v.", d), q.caller.Freeze(q.ctx, d, why)
 		},
 	}, nil
 }
 
-func (c *Console) thaw(q *request) (act, error) {
-	return act{
-		Title: "Thaw the cluster", Back: "/ui/members", Question: "Let sessions expire again?",
-		Consequences: []string{"Each session has its full timeout from now on."},
-		do:           func() (string, error) { return "Sessions expire again.", q.caller.Thaw(q.ctx) },
+func (c *Console) thaw(q *request) (action, error) {
+	return action{
+		Title: "Thaw expiry", Back: "/ui/members", Question: "Thaw expiry?",
+		Consequences: []string{"Sessions expire again. Each session has its full timeout from now."},
+		run:          func() (string, error) { return "Expiry is no longer frozen.", q.caller.Thaw(q.ctx) },
 	}, nil
 }
 

@@ -26,39 +26,39 @@ import (
 	"holdfast/tree"
 )
 
-// requestTimeout bounds what a page waits for: the HTTP port gives an answer 10 s.
+// requestTimeout bounds the time of a page: the HTTP port allows a response 10 s.
 const requestTimeout = 8 * time.Second
 
-// stopGrace is what requests under way may still take once the node stops: soon there is no port to ask.
+// stopGrace is the time that pending requests get once the node stops: soon its client port is closed.
 const stopGrace = time.Second
 
-var errElsewhere = errors.New("this address has no content of its own")
+var errRedirected = errors.New("the page redirects")
 
-var errStopping = errors.New("this node is stopping: ask another one")
+var errStopping = errors.New("this node is stopping: use another node")
 
 // request is a request for a page, with its caller.
 type request struct {
 	*http.Request
 	caller *caller
-	may    may
-	ctx    context.Context //nolint:containedctx // a request has one
+	can    permissions
+	ctx    context.Context //nolint:containedctx // the request's
 }
 
 // view is a page: a template and its data.
 type view struct {
 	// Page is the template's name, which is also that of the page in the navigation.
 	Page, Title string
-	// Follows are the events that make the page load its content anew: "status", "log", "sample".
-	Follows string
-	Data    any
-	// to redirects instead.
-	to string
+	// ReloadOn lists the events after which the page reloads its content: "status", "log", "sample".
+	ReloadOn string
+	Data     any
+	// redirect is the address of another page, which the browser loads instead.
+	redirect string
 }
 
-// frame is what the layout shows around a view.
+// frame is the layout around a view.
 type frame struct {
 	view
-	May           may
+	Can           permissions
 	Node          session.Node
 	Cluster       string
 	Version       string
@@ -67,17 +67,17 @@ type frame struct {
 
 func (c *Console) frame(r *http.Request, v view) frame {
 	return frame{
-		view: v, May: mayOf(r.Context(), c.authenticated), Node: c.node, Cluster: c.cluster, Version: c.version,
+		view: v, Can: permissionsOf(r.Context(), c.authenticated), Node: c.node, Cluster: c.cluster, Version: c.version,
 		Authenticated: c.authenticated,
 	}
 }
 
-// partHeader asks for the content of a page without what is around it.
-const partHeader = "Holdfast-Part"
+// contentHeader requests the content of a page without the layout.
+const contentHeader = "Holdfast-Part"
 
-// with calls do with a request that has a caller and [requestTimeout].
-func (c *Console) with(w http.ResponseWriter, r *http.Request, do func(q *request)) {
-	c.called(w, r, func(q *request) {
+// serveWithTimeout calls do with the request and its caller, bounded by [requestTimeout].
+func (c *Console) serveWithTimeout(w http.ResponseWriter, r *http.Request, do func(q *request)) {
+	c.serve(w, r, func(q *request) {
 		ctx, cancel := context.WithTimeout(q.ctx, requestTimeout)
 		defer cancel()
 		q.ctx = ctx
@@ -85,13 +85,13 @@ func (c *Console) with(w http.ResponseWriter, r *http.Request, do func(q *reques
 	})
 }
 
-// called calls do with a request that has a caller, and ends when its connection or the console does.
-func (c *Console) called(w http.ResponseWriter, r *http.Request, do func(q *request)) {
+// serve calls do with the request and its caller. The request ends with its connection or the console.
+func (c *Console) serve(w http.ResponseWriter, r *http.Request, do func(q *request)) {
 	if err := checkInput(r); err != nil {
 		c.fail(w, r, err)
 		return
 	}
-	one, done, err := c.callers.of(r)
+	one, done, err := c.callers.acquire(r)
 	if err != nil {
 		c.fail(w, r, err)
 		return
@@ -99,15 +99,15 @@ func (c *Console) called(w http.ResponseWriter, r *http.Request, do func(q *requ
 	defer done()
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	defer context.AfterFunc(c.life, cancel)() //nolint:contextcheck // the earlier of the two ends counts
-	do(&request{Request: r, caller: one, may: mayOf(r.Context(), c.authenticated), ctx: ctx})
+	defer context.AfterFunc(c.ctx, cancel)() //nolint:contextcheck // the earlier of the two ends counts
+	do(&request{Request: r, caller: one, can: permissionsOf(r.Context(), c.authenticated), ctx: ctx})
 }
 
-// checkInput refuses a query that cannot be read, of which a part would count for nothing, and texts that are not
-// UTF-8, which no message to a node can have.
+// checkInput refuses an invalid query, a part of which would be ignored, and text that is not UTF-8, which no message
+// to a node can contain.
 func checkInput(r *http.Request) error {
 	if err := r.ParseForm(); err != nil {
-		return &inputError{"query", "must be readable: " + err.Error()}
+		return &inputError{"query", "must be a valid query: " + err.Error()}
 	}
 	for name, values := range r.Form {
 		if !utf8.ValidString(name) || slices.ContainsFunc(values, func(v string) bool { return !utf8.ValidString(v) }) {
@@ -117,39 +117,39 @@ func checkInput(r *http.Request) error {
 	return nil
 }
 
-// page serves a page, or its content alone.
+// page serves a page, or only its content.
 func (c *Console) page(show func(*request) (view, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		c.with(w, r, func(q *request) {
-			if r.Header.Get(partHeader) != "" {
-				c.part(w, q, show)
+		c.serveWithTimeout(w, r, func(q *request) {
+			if r.Header.Get(contentHeader) != "" {
+				c.serveContent(w, q, show)
 				return
 			}
 			v, err := show(q)
 			switch {
 			case err != nil:
 				c.fail(w, r, err)
-			case v.to != "":
-				http.Redirect(w, r, v.to, http.StatusSeeOther)
+			case v.redirect != "":
+				http.Redirect(w, r, v.redirect, http.StatusSeeOther)
 			default:
-				c.show(w, r, http.StatusOK, v)
+				c.render(w, r, http.StatusOK, v)
 			}
 		})
 	}
 }
 
-// part serves the content of a page alone, or leads to the page that has it.
-func (c *Console) part(w http.ResponseWriter, q *request, show func(*request) (view, error)) {
+// serveContent serves only the content of a page, or redirects to another page.
+func (c *Console) serveContent(w http.ResponseWriter, q *request, show func(*request) (view, error)) {
 	to := ""
-	body, err := q.caller.part(q.URL.String(), c.news.newest(), func() ([]byte, error) {
+	body, err := q.caller.content(q.URL.String(), c.events.newest(), func() ([]byte, error) {
 		v, err := show(q)
 		if err != nil {
 			return nil, err
 		}
-		if to = v.to; to != "" {
-			return nil, errElsewhere // what fails is not kept for others, who would not hear where to
+		if to = v.redirect; to != "" {
+			return nil, errRedirected // errors are not kept for others, who would not learn the target
 		}
-		return c.execute("content", c.frame(q.Request, v))
+		return c.executeTemplate("content", c.frame(q.Request, v))
 	})
 	switch {
 	case to != "":
@@ -161,18 +161,18 @@ func (c *Console) part(w http.ResponseWriter, q *request, show func(*request) (v
 	}
 }
 
-// show writes a page.
-func (c *Console) show(w http.ResponseWriter, r *http.Request, code int, v view) {
-	body, err := c.execute("layout", c.frame(r, v))
+// render writes a page.
+func (c *Console) render(w http.ResponseWriter, r *http.Request, code int, v view) {
+	body, err := c.executeTemplate("layout", c.frame(r, v))
 	if err != nil {
-		c.logger.Error("a page cannot be shown", "page", v.Page, "error", err)
-		http.Error(w, "this page cannot be shown: the node's log says why", http.StatusInternalServerError)
+		c.logger.Error("rendering a page", "page", v.Page, "error", err)
+		http.Error(w, "this page cannot be shown: see the node's log", http.StatusInternalServerError)
 		return
 	}
 	c.send(w, code, body)
 }
 
-func (c *Console) execute(name string, f frame) ([]byte, error) {
+func (c *Console) executeTemplate(name string, f frame) ([]byte, error) {
 	var b bytes.Buffer
 	err := c.pages[f.Page].ExecuteTemplate(&b, name, f)
 	return b.Bytes(), err
@@ -186,19 +186,19 @@ func (c *Console) send(w http.ResponseWriter, code int, body []byte) {
 	}
 }
 
-// refuse shows why there is no page.
-func (c *Console) refuse(w http.ResponseWriter, r *http.Request, code int, why string) {
-	c.show(w, r, code, view{Page: "error", Title: http.StatusText(code), Data: why})
+// renderError shows an error page.
+func (c *Console) renderError(w http.ResponseWriter, r *http.Request, code int, why string) {
+	c.render(w, r, code, view{Page: "error", Title: http.StatusText(code), Data: why})
 }
 
-// inputError is what is wrong with what a person entered.
-type inputError struct{ field, limit string }
+// inputError is an invalid input.
+type inputError struct{ field, problem string }
 
-func (e *inputError) Error() string { return e.field + ": " + e.limit }
+func (e *inputError) Error() string { return e.field + ": " + e.problem }
 
 // fail shows an error.
 func (c *Console) fail(w http.ResponseWriter, r *http.Request, err error) {
-	if c.life.Err() != nil && errors.Is(err, context.Canceled) {
+	if c.ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = errStopping
 	}
 	code := http.StatusBadGateway
@@ -207,36 +207,36 @@ func (c *Console) fail(w http.ResponseWriter, r *http.Request, err error) {
 		code = http.StatusBadRequest
 	case errors.Is(err, session.ErrUnauthenticated):
 		code = http.StatusUnauthorized
-	case errors.Is(err, session.ErrForbidden), refusal(err) == tree.NoPermission:
+	case errors.Is(err, session.ErrForbidden), refusedCode(err) == tree.NoPermission:
 		code = http.StatusForbidden
-	case refusal(err) == tree.NoNode, errors.Is(err, session.ErrExpired):
+	case refusedCode(err) == tree.NoNode, errors.Is(err, session.ErrExpired):
 		code = http.StatusNotFound
-	case refusal(err) != 0, membersRefuse(err):
+	case refusedCode(err) != 0, isMemberRefusal(err):
 		code = http.StatusConflict
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, errStopping),
 		errors.Is(err, session.ErrNoLeader), errors.Is(err, client.ErrUnreachable), status.Code(err) == codes.Unavailable:
 		code = http.StatusServiceUnavailable
 	}
-	c.refuse(w, r, code, err.Error())
+	c.renderError(w, r, code, err.Error())
 }
 
-// membersRefuse reports whether the cluster refused a change of its members.
-func membersRefuse(err error) bool {
+// isMemberRefusal reports whether the cluster refused a membership change.
+func isMemberRefusal(err error) bool {
 	_, refused := errors.AsType[*session.MemberRefusedError](err)
 	return refused
 }
 
-// refusal returns why the tree refused a request, 0 if it did not.
-func refusal(err error) tree.Code {
+// refusedCode returns why the tree refused a request, 0 if it did not.
+func refusedCode(err error) tree.Code {
 	if e, ok := errors.AsType[*tree.RefusedError](err); ok {
 		return e.Code
 	}
 	return 0
 }
 
-// parse reads the templates. One that cannot be read is a fault of this package.
-func parse() map[string]*template.Template {
-	layout := template.Must(template.New("").Funcs(functions()).ParseFS(files, "templates/layout.html"))
+// parseTemplates reads the templates. An invalid template is a fault of this package.
+func parseTemplates() map[string]*template.Template {
+	layout := template.Must(template.New("").Funcs(templateFuncs()).ParseFS(files, "templates/layout.html"))
 	pages := make(map[string]*template.Template)
 	for _, name := range []string{
 		"overview", "sessions", "session", "tree", "locks", "members", "deaths", "settings", "confirm", "done", "error",
@@ -246,9 +246,9 @@ func parse() map[string]*template.Template {
 	return pages
 }
 
-func functions() template.FuncMap {
+func templateFuncs() template.FuncMap {
 	return template.FuncMap{
-		"clean": clean, "span": words.Span, "moment": words.Moment, "bytes": words.Bytes,
+		"clean": clean, "duration": words.Span, "timestamp": words.Moment, "bytes": words.Bytes,
 		"id":     func(id session.ID) string { return id.String() },
 		"owner":  func(owner uint64) string { return session.ID(owner).String() },
 		"labels": func(l session.Labels) string { return words.Labels(l) },
@@ -261,6 +261,7 @@ func functions() template.FuncMap {
 			}
 			return int(math.Round(100 * min(1, max(0, float64(part)/float64(of)))))
 		},
+		"lockstate": lockState,
 		"causes": func() []string {
 			return []string{session.CauseExpired.String(), session.CauseClosed.String(), session.CauseKilled.String()}
 		},
@@ -268,12 +269,12 @@ func functions() template.FuncMap {
 	}
 }
 
-// link is a query as [query] writes it, for a template: html/template would escape its = and & otherwise.
+// link marks a query that [query] has encoded as safe for a template: html/template would escape its = and & otherwise.
 func link(query string) template.URL {
 	return template.URL(query) //nolint:gosec // url.Values has escaped it
 }
 
-// query writes names and values as the query of an address.
+// query encodes names and values as the query of a URL.
 func query(pairs []string) string {
 	v := url.Values{}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -284,8 +285,8 @@ func query(pairs []string) string {
 	return v.Encode()
 }
 
-// clean returns a stranger's text with what cannot be seen written out: such characters could make one text look like
-// another. Escaping for HTML is the template's.
+// clean escapes the invisible characters of foreign text, because they could make one text look like another. The
+// template escapes HTML.
 func clean(s string) string {
 	var b strings.Builder
 	for _, r := range s {
@@ -312,7 +313,7 @@ func grouped(digits string) string {
 	return b.String()
 }
 
-// ago says roughly how long a time is.
+// ago formats an elapsed time roughly.
 func ago(d time.Duration) string {
 	switch {
 	case d < time.Minute:
@@ -326,61 +327,61 @@ func ago(d time.Duration) string {
 	}
 }
 
-// act is what a person wants to change.
-type act struct {
-	// Title names it, Question asks whether to do it, and Consequences say what follows.
+// action is a change that a person requests.
+type action struct {
+	// Title names the action, Question asks for confirmation, and Consequences lists what follows.
 	Title, Question string
 	Consequences    []string
 	// Back is the page that the person came from.
 	Back string
-	// do does it, and says what came of it.
-	do func() (string, error)
+	// run carries the action out, and describes the result.
+	run func() (string, error)
 }
 
-// question is a page that asks back.
-type question struct {
-	act
-	Action string
+// confirmation is a page that asks for confirmation.
+type confirmation struct {
+	action
+	URL    string
 	Fields []field
 }
 
-// field is one that a form sent, and sends again.
+// field is a field of a form, which the confirmation sends again.
 type field struct{ Name, Value string }
 
-// acting serves an act: it asks back, and does it once the answer is yes.
-func (c *Console) acting(read func(*request) (act, error)) http.HandlerFunc {
+// confirmed serves an action: it asks for confirmation, then carries the action out.
+func (c *Console) confirmed(read func(*request) (action, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if err := r.ParseForm(); err != nil {
-			c.fail(w, r, &inputError{"form", fmt.Sprintf("must be readable and have at most %d bytes", maxFormBytes)})
+			c.fail(w, r, &inputError{"form", fmt.Sprintf("must be valid and have at most %d bytes", maxFormBytes)})
 			return
 		}
-		c.with(w, r, func(q *request) {
+		c.serveWithTimeout(w, r, func(q *request) {
 			a, err := read(q)
 			if err != nil {
 				c.fail(w, r, err)
 				return
 			}
-			if r.PostForm.Get("sure") != "yes" {
-				asks := question{a, r.URL.Path, fieldsOf(r.PostForm)}
-				c.show(w, r, http.StatusOK, view{Page: "confirm", Title: a.Title, Data: asks})
+			if r.PostForm.Get("confirmed") != "yes" {
+				asking := confirmation{a, r.URL.Path, fieldsOf(r.PostForm)}
+				c.render(w, r, http.StatusOK, view{Page: "confirm", Title: a.Title, Data: asking})
 				return
 			}
-			result, err := a.do()
+			text, err := a.run()
 			if err != nil {
 				c.fail(w, r, err)
 				return
 			}
-			c.show(w, r, http.StatusOK, view{Page: "done", Title: a.Title, Data: done{result, a.Back}})
+			c.render(w, r, http.StatusOK, view{Page: "done", Title: a.Title, Data: result{text, a.Back}})
 		})
 	}
 }
 
-// done is what came of an act.
-type done struct{ Result, Back string }
+// result is the result of an action.
+type result struct{ Text, Back string }
 
 func fieldsOf(v url.Values) (fields []field) {
 	for name := range maps.Keys(v) {
-		if name != "sure" {
+		if name != "confirmed" {
 			fields = append(fields, field{name, v.Get(name)})
 		}
 	}

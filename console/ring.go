@@ -6,15 +6,15 @@ import (
 )
 
 const (
-	// sampleInterval is the time between two samples, ringSamples how many are kept: those of an hour.
+	// sampleInterval is the time between two samples, ringSamples how many are kept: an hour of samples.
 	sampleInterval = 5 * time.Second
 	ringSamples    = int(time.Hour / sampleInterval)
 )
 
-// sample is what a node's figures were at a moment. NaN stands for what is not known.
+// sample has the values of all series at a time. NaN is an unknown value.
 type sample struct {
 	at     time.Time
-	values [figures]float64
+	values [seriesCount]float64
 }
 
 // ring keeps the newest samples. It is not safe for concurrent use.

@@ -20,17 +20,17 @@ const (
 	maxPaths = 100
 )
 
-// search is what a person looks for among sessions.
+// search is a search for sessions.
 type search struct {
 	ID, Label, Owner, Principal, Scope, MinAge, MaxAge, MinLeft, MaxLeft, Order string
 }
 
-// listing is a page of sessions.
-type listing struct {
+// sessionList is a page of sessions.
+type sessionList struct {
 	Search   search
 	Sessions []session.Listed
-	// Clients is what was found by a principal, nil if none was looked for.
-	Clients *byPrincipal
+	// Clients is the result of a search by principal, nil without such a search.
+	Clients *principalSearch
 	// Next is the query of the next page, empty after the last.
 	Next template.URL
 	// Total is how many sessions are replicated.
@@ -48,12 +48,12 @@ func (c *Console) sessions(q *request) (view, error) {
 		if err != nil {
 			return view{}, &inputError{"id", err.Error()}
 		}
-		return view{to: "/ui/sessions/" + id.String()}, nil
+		return view{redirect: "/ui/sessions/" + id.String()}, nil
 	}
 	if s.Principal != "" {
 		clients, err := c.findClients(q, &s)
-		return view{Page: "sessions", Title: "Sessions", Data: listing{
-			Search: s, Clients: clients, Total: c.glance().SessionsGlobal,
+		return view{Page: "sessions", Title: "Sessions", Data: sessionList{
+			Search: s, Clients: clients, Total: c.nodeStatus().SessionsGlobal,
 		}}, err
 	}
 	o, err := s.options(q)
@@ -65,24 +65,24 @@ func (c *Console) sessions(q *request) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	found := listing{Search: s, Sessions: page.Sessions, Total: c.glance().SessionsGlobal}
+	found := sessionList{Search: s, Sessions: page.Sessions, Total: c.nodeStatus().SessionsGlobal}
 	if page.Next != "" {
 		found.Next = link(s.query() + "&" + query([]string{"page", page.Next}))
 	}
-	follows := "log"
+	reloadOn := "log"
 	if o.Scope != session.ScopeGlobal {
-		follows = "log sample" // no event tells of local sessions, which are in no log
+		reloadOn = "log sample" // no event reports local sessions, which are in no log
 	}
-	return view{Page: "sessions", Title: "Sessions", Follows: firstPage(o.PageToken, follows), Data: found}, nil
+	return view{Page: "sessions", Title: "Sessions", ReloadOn: reloadFirstPage(o.PageToken, reloadOn), Data: found}, nil
 }
 
-// firstPage returns what the first page of a list follows, and nothing for a later page, which stays as it is: somebody
-// reads it.
-func firstPage(page, follows string) string {
+// reloadFirstPage returns the events on which the first page of a list reloads. A later page stays unchanged while a
+// person reads it.
+func reloadFirstPage(page, reloadOn string) string {
 	if page != "" {
 		return ""
 	}
-	return follows
+	return reloadOn
 }
 
 func (s *search) query() string {
@@ -153,32 +153,32 @@ func nodeOf(name, text string) (session.Node, error) {
 	return session.Node(n), nil
 }
 
-// story is what is known of a session.
-type story struct {
+// sessionPage is the page of one session.
+type sessionPage struct {
 	ID session.ID
 	// Explained has the session or its certificate.
 	client.Explained
-	// Sentences explain it.
+	// Sentences explain why the session is alive or has ended.
 	Sentences []string
-	// Steps are its life, the oldest first.
-	Steps []step
-	// Paths are ephemeral entries, and More says that there are others.
+	// Timeline is the session's life, the oldest step first.
+	Timeline []step
+	// Paths are ephemeral entries, and More reports further entries.
 	Paths []string
 	More  bool
 	// NoPaths says why entries are not shown.
 	NoPaths string
-	// Client is the connection that serves it; NoClient says why it is not shown.
-	Client   *served
+	// Client is the connection that serves the session; NoClient is why it is unknown.
+	Client   *connectedSession
 	NoClient string
 }
 
-// step is a moment of a session's life. Roughly says that it is reckoned back from a time that has passed. Untimed says
-// that At is no more than what the step came after.
+// step is one moment of a session's life. Approximate: the time was computed from an elapsed time. NoTime: the time is
+// unknown, and At is an earlier time. Expected: the moment has not come yet.
 type step struct {
-	At               time.Time
-	What             string
-	Roughly, Untimed bool
-	Coming           bool
+	At                  time.Time
+	Text                string
+	Approximate, NoTime bool
+	Expected            bool
 }
 
 func (c *Console) session(q *request) (view, error) {
@@ -190,22 +190,22 @@ func (c *Console) session(q *request) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	now := time.Now() // ages of the answer are as of now: asking for the client may take a while
-	s := story{ID: id, Explained: e}
-	follows := ""
+	now := time.Now() // ages count from the answer: the search for the client takes time
+	s := sessionPage{ID: id, Explained: e}
+	reloadOn := ""
 	if e.Certificate != nil {
-		s.Sentences, s.Steps = words.Ended(e.Certificate), lifeOfDead(e.Certificate)
+		s.Sentences, s.Timeline = words.Ended(e.Certificate), timelineOfEnded(e.Certificate)
 	} else {
-		follows = "log sample"
-		s.clientOf(q)
-		s.Sentences, s.Steps = words.Alive(&e.Session, &e.Vigil), s.life(now)
+		reloadOn = "log sample"
+		s.findClient(q)
+		s.Sentences, s.Timeline = words.Alive(&e.Session, &e.Vigil), s.timelineOf(now)
 		page, err := q.caller.Tree().EphemeralsPage(q.ctx, client.EphemeralsOf{Session: id, PageSize: maxPaths})
 		if err != nil {
 			s.NoPaths = err.Error()
 		}
 		s.Paths, s.More = page.Paths, page.More
 	}
-	return view{Page: "session", Title: "Session " + id.String(), Follows: follows, Data: s}, nil
+	return view{Page: "session", Title: "Session " + id.String(), ReloadOn: reloadOn, Data: s}, nil
 }
 
 func idOf(q *request) (session.ID, error) {
@@ -216,160 +216,160 @@ func idOf(q *request) (session.ID, error) {
 	return id, nil
 }
 
-// life tells the life of a session that lives.
-func (s *story) life(now time.Time) []step {
+// timelineOf returns the timeline of a living session.
+func (s *sessionPage) timelineOf(now time.Time) []step {
 	e := &s.Explained
-	steps := append([]step{opening(s.ID, e.Session.OpenedAt)}, s.moves()...)
+	steps := append([]step{openedStep(s.ID, e.Session.OpenedAt)}, s.moves()...)
 	if e.Vigil.LastTouchAge >= 0 {
 		steps = append(steps, step{
-			At: now.Add(-e.Vigil.LastTouchAge), What: "newest touch that the leader has heard of", Roughly: true,
+			At: now.Add(-e.Vigil.LastTouchAge), Text: "newest touch that the leader knows of", Approximate: true,
 		})
 	}
 	if e.Vigil.VouchedAge > 0 && (e.Vigil.LastTouchAge < 0 || e.Vigil.VouchedAge < e.Vigil.LastTouchAge) {
 		steps = append(steps, step{
-			At: now.Add(-e.Vigil.VouchedAge), What: "the leader vouches for its node as of then", Roughly: true,
+			At: now.Add(-e.Vigil.VouchedAge), Text: "the leader confirms the node as of this moment", Approximate: true,
 		})
 	}
 	if e.Vigil.Silent > 0 {
 		steps = append(steps, step{
-			At: now.Add(-e.Vigil.Silent), What: fmt.Sprintf("node %d was heard last: the leader has lost it", e.Session.Owner),
-			Roughly: true,
+			At: now.Add(-e.Vigil.Silent), Text: fmt.Sprintf("last contact of the leader with node %d", e.Session.Owner),
+			Approximate: true,
 		})
 	}
 	slices.SortStableFunc(steps, func(a, b step) int { return a.At.Compare(b.At) })
 	return append(steps, step{
-		At: now.Add(e.Vigil.Remaining), What: "expires if nothing more is heard of it", Roughly: true, Coming: true,
+		At: now.Add(e.Vigil.Remaining), Text: "expires unless another touch is received", Approximate: true, Expected: true,
 	})
 }
 
-// opening is the first step of a session. Its id names the node that took the open.
-func opening(id session.ID, at time.Time) step {
-	return step{At: at, What: fmt.Sprintf("opened through node %d", id.Node())}
+// openedStep is the first step of a session. Its id names the node that opened it.
+func openedStep(id session.ID, at time.Time) step {
+	return step{At: at, Text: fmt.Sprintf("opened on node %d", id.Node())}
 }
 
-// moves tells that a session has moved, as far as that is known: the log keeps who serves a session now, and of no move
-// when it was. A session that is older than its connection came to it by a move. Both are by the owner's clock if the
-// owner took the open, and ids have milliseconds.
-func (s *story) moves() []step {
+// moves returns the known moves of a session: the log keeps the current owner, but no times of moves. A session that is
+// older than its connection has moved to it. Both times are from the owner's clock if the owner opened the session, and
+// ids have milliseconds.
+func (s *sessionPage) moves() []step {
 	if opened := s.Session.OpenedAt; s.Client != nil && s.Client.Since.Truncate(time.Millisecond).After(opened) {
 		return []step{{
-			At: s.Client.Since, Roughly: true,
-			What: fmt.Sprintf("its client connected to node %d: the session moved to this connection then or later",
+			At: s.Client.Since, Approximate: true,
+			Text: fmt.Sprintf("client connected to node %d: the session moved to this connection then or later",
 				s.Session.Owner),
 		}}
 	}
-	return hasMoved(s.ID, s.Session.Owner, s.Session.OpenedAt)
+	return moved(s.ID, s.Session.Owner, s.Session.OpenedAt)
 }
 
-// hasMoved tells of a session whose owner is not the node that took the open.
-func hasMoved(id session.ID, owner session.Node, opened time.Time) []step {
+// moved returns a move if the owner is not the node that opened the session.
+func moved(id session.ID, owner session.Node, opened time.Time) []step {
 	if owner == id.Node() {
 		return nil
 	}
-	return []step{{At: opened, Untimed: true, What: fmt.Sprintf("moved to node %d", owner)}}
+	return []step{{At: opened, NoTime: true, Text: fmt.Sprintf("moved to node %d", owner)}}
 }
 
-// lifeOfDead tells the life of a session that has ended.
-func lifeOfDead(c *session.Certificate) (steps []step) {
-	steps = append(steps, opening(c.ID, c.Story.OpenedAt))
-	steps = append(steps, hasMoved(c.ID, c.Owner, c.Story.OpenedAt)...)
+// timelineOfEnded returns the timeline of a session that has ended.
+func timelineOfEnded(c *session.Certificate) (steps []step) {
+	steps = append(steps, openedStep(c.ID, c.Story.OpenedAt))
+	steps = append(steps, moved(c.ID, c.Owner, c.Story.OpenedAt)...)
 	if c.LastTouchAge >= 0 {
-		steps = append(steps, step{At: c.EndedAt.Add(-c.LastTouchAge), What: "last touch that the leader knew of"})
+		steps = append(steps, step{At: c.EndedAt.Add(-c.LastTouchAge), Text: "last touch that the leader knew of"})
 	}
 	if c.Cause == session.CauseExpired {
-		steps = append(steps, step{At: c.EndedAt.Add(-c.Story.Late), What: "due"})
+		steps = append(steps, step{At: c.EndedAt.Add(-c.Story.Late), Text: "due"})
 	}
-	return append(steps, step{At: c.EndedAt, What: c.Cause.String()})
+	return append(steps, step{At: c.EndedAt, Text: c.Cause.String()})
 }
 
-func (c *Console) killSession(q *request) (act, error) {
+func (c *Console) killSession(q *request) (action, error) {
 	id, err := idOf(q)
 	if err != nil {
-		return act{}, err
+		return action{}, err
 	}
 	why := q.PostForm.Get("why")
-	return act{
-		Title: "End session " + id.String(), Back: "/ui/sessions/" + id.String(),
-		Question: fmt.Sprintf("End session %v?", id),
+	return action{
+		Title: "Kill session " + id.String(), Back: "/ui/sessions/" + id.String(),
+		Question: fmt.Sprintf("Kill session %v?", id),
 		Consequences: []string{
-			"Nothing brings it back. Its ephemeral entries go with it: locks that it holds are free at once.",
-			"Its client is told, and its certificate names you and the reason.",
+			"This cannot be undone. Its ephemeral entries are deleted, and its locks are free at once.",
+			"Its client gets an event. Its certificate records your name and the reason.",
 		},
-		do: func() (string, error) {
+		run: func() (string, error) {
 			killed, err := q.caller.Kill(q.ctx, []session.ID{id}, why)
 			if err == nil {
 				err = killed[0].Err
 			}
-			return fmt.Sprintf("Session %v has ended.", id), err
+			return fmt.Sprintf("Session %v was killed.", id), err
 		},
 	}, nil
 }
 
-func (c *Console) extendSession(q *request) (act, error) {
+func (c *Console) extendSession(q *request) (action, error) {
 	id, err := idOf(q)
 	if err != nil {
-		return act{}, err
+		return action{}, err
 	}
 	d, err := durationOf(q, "for")
 	if err != nil {
-		return act{}, err
+		return action{}, err
 	}
-	return act{
+	return action{
 		Title: "Extend session " + id.String(), Back: "/ui/sessions/" + id.String(),
-		Question: fmt.Sprintf("Keep session %v for %v though it is silent?", id, d),
+		Question: fmt.Sprintf("Extend session %v for %v?", id, d),
 		Consequences: []string{
-			"It does not expire before then, whether its client lives or not. 0s takes an extension back.",
+			"It does not expire before then, even if its client is dead. 0s cancels an extension.",
 		},
-		do: func() (string, error) {
+		run: func() (string, error) {
 			return fmt.Sprintf("Session %v does not expire within %v.", id, d), q.caller.Extend(q.ctx, id, d)
 		},
 	}, nil
 }
 
-// graveyard is a page of certificates.
-type graveyard struct {
+// deathList is a page of certificates.
+type deathList struct {
 	Cause, Owner, Label, Scope, Since string
 	Certificates                      []session.Certificate
 	Next, Export                      template.URL
-	// Forgotten says that older certificates are not kept any more.
-	Forgotten bool
+	// OlderDeleted reports that older certificates have been deleted.
+	OlderDeleted bool
 }
 
 func (c *Console) deaths(q *request) (view, error) {
-	o, g, err := graves(q)
+	o, list, err := deathQuery(q)
 	if err != nil {
 		return view{}, err
 	}
-	g.Export = link(query([]string{
-		"cause", g.Cause, "owner", g.Owner, "label", g.Label, "scope", g.Scope, "since", g.Since,
+	list.Export = link(query([]string{
+		"cause", list.Cause, "owner", list.Owner, "label", list.Label, "scope", list.Scope, "since", list.Since,
 	}))
 	o.PageSize, o.PageToken = pageSize, q.FormValue("page")
 	page, err := q.caller.Deaths(q.ctx, o)
 	if err != nil {
 		return view{}, err
 	}
-	g.Certificates, g.Forgotten = page.Certificates, page.Forgotten
+	list.Certificates, list.OlderDeleted = page.Certificates, page.Forgotten
 	if page.Next != "" {
-		g.Next = g.Export + link("&"+query([]string{"page", page.Next}))
+		list.Next = list.Export + link("&"+query([]string{"page", page.Next}))
 	}
-	follows := "log"
+	reloadOn := "log"
 	if o.Local {
-		follows = "sample" // as on the page of sessions
+		reloadOn = "sample" // as on the page of sessions
 	}
-	return view{Page: "deaths", Title: "Deaths", Follows: firstPage(o.PageToken, follows), Data: g}, nil
+	return view{Page: "deaths", Title: "Deaths", ReloadOn: reloadFirstPage(o.PageToken, reloadOn), Data: list}, nil
 }
 
-// graves reads which ends are to be shown.
-func graves(q *request) (o client.DeathOptions, g graveyard, err error) {
+// deathQuery reads the filters of a list of deaths.
+func deathQuery(q *request) (o client.DeathOptions, list deathList, err error) {
 	get := func(name string) string { return strings.TrimSpace(q.FormValue(name)) }
-	g = graveyard{Cause: get("cause"), Owner: get("owner"), Label: get("label"), Scope: get("scope"), Since: get("since")}
-	if o.Owner, err = nodeOf("owner", g.Owner); err != nil {
-		return o, g, err
+	list = deathList{Cause: get("cause"), Owner: get("owner"), Label: get("label"), Scope: get("scope"), Since: get("since")}
+	if o.Owner, err = nodeOf("owner", list.Owner); err != nil {
+		return o, list, err
 	}
-	for key, value := range labelsOf(g.Label) {
+	for key, value := range labelsOf(list.Label) {
 		o.Labels = session.Labels{{Key: key, Value: value}}
 	}
-	switch g.Cause {
+	switch list.Cause {
 	case "", "any":
 	case session.CauseClosed.String():
 		o.Cause = session.CauseClosed
@@ -378,21 +378,21 @@ func graves(q *request) (o client.DeathOptions, g graveyard, err error) {
 	case session.CauseKilled.String():
 		o.Cause = session.CauseKilled
 	default:
-		return o, g, &inputError{"cause", "must be any, closed, expired or killed"}
+		return o, list, &inputError{"cause", "must be any, closed, expired or killed"}
 	}
-	switch g.Scope {
+	switch list.Scope {
 	case "", "global":
 	case "local":
 		o.Local = true
 	default:
-		return o, g, &inputError{"scope", "must be global or local"}
+		return o, list, &inputError{"scope", "must be global or local"}
 	}
-	if g.Since != "" {
+	if list.Since != "" {
 		d, err := durationOf(q, "since")
 		if err != nil {
-			return o, g, err
+			return o, list, err
 		}
 		o.Since = time.Now().Add(-d)
 	}
-	return o, g, nil
+	return o, list, nil
 }

@@ -25,22 +25,22 @@ const (
 	shownBytes = 64 << 10
 	// writerTimeout is the timeout of the session with which the console writes.
 	writerTimeout = 4 * time.Second
-	// maxEntries bounds the entries that are looked at for locks, maxContenders the contenders of one.
+	// maxEntries bounds the entries that are searched for locks, maxContenders the contenders of a lock.
 	maxEntries, maxContenders = 1000, 1000
 )
 
 // entry is an entry of the tree with its children.
 type entry struct {
 	Path string
-	// Up are the entries above and the entry itself.
-	Up   []crumb
-	Stat tree.Stat
-	// Null says that the entry has no data at all. Form is text, json or hex, and Data the data in this form.
-	Null       bool
-	Form, Data string
-	// Forms are those that the data can have. Cut says that only the beginning is shown, which cannot be edited.
-	Forms []string
-	Cut   bool
+	// Crumbs are the ancestors and the entry itself.
+	Crumbs []crumb
+	Stat   tree.Stat
+	// NoData reports that the entry has no data at all. Format is text, json or hex, and Data the data in this format.
+	NoData       bool
+	Format, Data string
+	// Formats are the possible formats of the data. Truncated: only the beginning is shown, which cannot be edited.
+	Formats   []string
+	Truncated bool
 	// Hidden says why the data is not shown.
 	Hidden   string
 	Children []child
@@ -48,7 +48,7 @@ type entry struct {
 	NoChildren string
 	Next       template.URL
 	ACL        []tree.Grant
-	// Inherited says that the list is that of an entry above, NoACL why there is none.
+	// Inherited reports that an ancestor has the access list. NoACL says why there is none.
 	Inherited bool
 	NoACL     string
 }
@@ -65,23 +65,23 @@ func (c *Console) tree(q *request) (view, error) {
 	if path == "" {
 		path = tree.Root
 	}
-	e := entry{Path: path, Up: crumbs(path)}
+	e := entry{Path: path, Crumbs: crumbs(path)}
 	t := q.caller.Tree(client.AllowStale())
 	got, err := t.Get(q.ctx, path)
 	switch {
-	case refusal(err) == tree.NoPermission:
-		e.Hidden = mayNotRead
+	case refusedCode(err) == tree.NoPermission:
+		e.Hidden = noReadPermission
 	case err != nil:
 		return view{}, err
 	default:
-		e.Stat, e.Null = got.Stat, got.Data == nil
-		e.show(got.Data, q.FormValue("form"))
+		e.Stat, e.NoData = got.Stat, got.Data == nil
+		e.show(got.Data, q.FormValue("format"))
 	}
 	after := q.FormValue("after")
 	page, err := t.ListPage(q.ctx, path, client.Listing{After: after, PageSize: pageSize, WithStat: true})
 	switch {
-	case refusal(err) == tree.NoPermission:
-		e.NoChildren = mayNotRead
+	case refusedCode(err) == tree.NoPermission:
+		e.NoChildren = noReadPermission
 	case err != nil:
 		return view{}, err
 	}
@@ -96,10 +96,10 @@ func (c *Console) tree(q *request) (view, error) {
 	} else {
 		e.ACL, e.Inherited = list.ACL, list.Inherited
 	}
-	return view{Page: "tree", Title: path, Follows: firstPage(after, "log"), Data: e}, nil
+	return view{Page: "tree", Title: path, ReloadOn: reloadFirstPage(after, "log"), Data: e}, nil
 }
 
-const mayNotRead = "You may not read this entry."
+const noReadPermission = "You have no permission to read this entry."
 
 func crumbs(path string) []crumb {
 	all := []crumb{{"/", tree.Root}}
@@ -114,32 +114,32 @@ func crumbs(path string) []crumb {
 	return all
 }
 
-// show sets the data in the wanted form if it can have it, else in the best one.
+// show sets the data in the requested format if possible, else in the best format.
 func (e *entry) show(data []byte, wanted string) {
 	isText := utf8.Valid(data) && !bytes.ContainsFunc(data, func(r rune) bool {
 		return r < ' ' && r != '\n' && r != '\t' || r == 0x7f
 	})
 	isJSON := isText && len(bytes.TrimSpace(data)) > 0 && json.Valid(data)
 	if isText {
-		e.Forms = append(e.Forms, "text")
+		e.Formats = append(e.Formats, "text")
 	}
 	if isJSON {
-		e.Forms = append(e.Forms, "json")
+		e.Formats = append(e.Formats, "json")
 	}
-	e.Forms = append(e.Forms, "hex")
-	e.Form = e.Forms[0]
-	if slices.Contains(e.Forms, wanted) {
-		e.Form = wanted
+	e.Formats = append(e.Formats, "hex")
+	e.Format = e.Formats[0]
+	if slices.Contains(e.Formats, wanted) {
+		e.Format = wanted
 	}
-	if e.Cut = len(data) > shownBytes; e.Cut {
+	if e.Truncated = len(data) > shownBytes; e.Truncated {
 		data = data[:shownBytes]
 	}
-	switch e.Form {
+	switch e.Format {
 	case "hex":
 		e.Data = hexOf(data)
 	case "json":
 		var b bytes.Buffer
-		if e.Cut || json.Indent(&b, data, "", "  ") != nil {
+		if e.Truncated || json.Indent(&b, data, "", "  ") != nil {
 			b.Reset()
 			b.Write(data)
 		}
@@ -160,8 +160,8 @@ func hexOf(data []byte) string {
 
 // dataOf reads the data that a person entered.
 func dataOf(q *request) ([]byte, error) {
-	text := strings.ReplaceAll(q.PostForm.Get("data"), "\r\n", "\n") // browsers send line ends so
-	switch form := q.PostForm.Get("form"); form {
+	text := strings.ReplaceAll(q.PostForm.Get("data"), "\r\n", "\n") // browsers send line ends like this
+	switch form := q.PostForm.Get("format"); form {
 	case "hex":
 		data, err := hex.DecodeString(strings.Join(strings.Fields(text), ""))
 		if err != nil {
@@ -169,18 +169,18 @@ func dataOf(q *request) ([]byte, error) {
 		}
 		return data, nil
 	case "json":
-		if d := json.NewDecoder(strings.NewReader(text)); !oneValue(d) {
+		if d := json.NewDecoder(strings.NewReader(text)); !isOneValue(d) {
 			return nil, &inputError{"data", "must be one JSON value"}
 		}
 		return []byte(text), nil
 	case "text", "":
 		return []byte(text), nil
 	default:
-		return nil, &inputError{"form", "must be text, json or hex"}
+		return nil, &inputError{"format", "must be text, json or hex"}
 	}
 }
 
-func oneValue(d *json.Decoder) bool {
+func isOneValue(d *json.Decoder) bool {
 	var v json.RawMessage
 	if d.Decode(&v) != nil {
 		return false
@@ -189,8 +189,8 @@ func oneValue(d *json.Decoder) bool {
 	return errors.Is(err, io.EOF)
 }
 
-// writing calls do with the tree of a session that is closed afterwards.
-func writing(q *request, do func(ctx context.Context, t *client.Tree) error) error {
+// withSession calls do with the tree of a new session, which it closes afterwards.
+func withSession(q *request, do func(ctx context.Context, t *client.Tree) error) error {
 	s, err := q.caller.Open(q.ctx, client.SessionOptions{
 		Timeout: writerTimeout, Labels: map[string]string{"name": "console"},
 	})
@@ -199,31 +199,31 @@ func writing(q *request, do func(ctx context.Context, t *client.Tree) error) err
 	}
 	err = do(q.ctx, s.Tree())
 	if closeErr := s.Close(q.ctx); err == nil && closeErr != nil {
-		return fmt.Errorf("it is written, but: %w", closeErr)
+		return fmt.Errorf("the write succeeded, but closing its session failed: %w", closeErr)
 	}
 	return err
 }
 
 func treePage(path string) string { return "/ui/tree?" + query([]string{"path", path}) }
 
-func (c *Console) setEntry(q *request) (act, error) {
+func (c *Console) setEntry(q *request) (action, error) {
 	path := q.PostForm.Get("path")
 	data, err := dataOf(q)
 	if err != nil {
-		return act{}, err
+		return action{}, err
 	}
 	version, err := versionOf(q)
 	if err != nil {
-		return act{}, err
+		return action{}, err
 	}
-	return act{
+	return action{
 		Title: "Set " + path, Back: treePage(path),
-		Question: fmt.Sprintf("Replace the data of %s by %d bytes?", path, len(data)),
+		Question: fmt.Sprintf("Replace the data of %s with %d bytes?", path, len(data)),
 		Consequences: []string{
-			fmt.Sprintf("The write is refused if somebody else has changed the entry since: it must have version %d.", version),
+			fmt.Sprintf("The write is refused if another client has changed the entry: it must still have version %d.", version),
 		},
-		do: func() (string, error) {
-			return fmt.Sprintf("%s has its new data.", path), writing(q, func(ctx context.Context, t *client.Tree) error {
+		run: func() (string, error) {
+			return fmt.Sprintf("The data of %s was set.", path), withSession(q, func(ctx context.Context, t *client.Tree) error {
 				_, err := t.Set(ctx, path, data, client.Version(version))
 				return err
 			})
@@ -239,22 +239,22 @@ func versionOf(q *request) (int64, error) {
 	return version, nil
 }
 
-func (c *Console) createEntry(q *request) (act, error) {
+func (c *Console) createEntry(q *request) (action, error) {
 	parent, name := q.PostForm.Get("path"), q.PostForm.Get("name")
 	if name == "" || strings.Contains(name, "/") {
-		return act{}, &inputError{"name", "must be one name, without a slash"}
+		return action{}, &inputError{"name", "must be one name, without a slash"}
 	}
 	data, err := dataOf(q)
 	if err != nil {
-		return act{}, err
+		return action{}, err
 	}
 	path := tree.Join(parent, name)
-	return act{
+	return action{
 		Title: "Create " + path, Back: treePage(path),
 		Question:     fmt.Sprintf("Create %s with %d bytes?", path, len(data)),
-		Consequences: []string{"The entry is persistent: it stays until somebody deletes it."},
-		do: func() (string, error) {
-			return fmt.Sprintf("%s is there.", path), writing(q, func(ctx context.Context, t *client.Tree) error {
+		Consequences: []string{"The entry is persistent: it stays until it is deleted."},
+		run: func() (string, error) {
+			return fmt.Sprintf("%s was created.", path), withSession(q, func(ctx context.Context, t *client.Tree) error {
 				_, err := t.Create(ctx, path, data, client.CreateOptions{})
 				return err
 			})
@@ -262,20 +262,20 @@ func (c *Console) createEntry(q *request) (act, error) {
 	}, nil
 }
 
-func (c *Console) deleteEntry(q *request) (act, error) {
+func (c *Console) deleteEntry(q *request) (action, error) {
 	path := q.PostForm.Get("path")
 	version, err := versionOf(q)
 	if err != nil {
-		return act{}, err
+		return action{}, err
 	}
-	return act{
+	return action{
 		Title: "Delete " + path, Back: treePage(parentOf(path)), Question: fmt.Sprintf("Delete %s?", path),
 		Consequences: []string{
-			"Whoever watches it is told. A lock or a leadership that it stands for is given up.",
-			fmt.Sprintf("It is refused if the entry has children, or another version than %d.", version),
+			"Its watchers get an event. If the entry belongs to a lock or an election, its holder or waiter loses its place.",
+			fmt.Sprintf("The delete is refused if the entry has children, or a version other than %d.", version),
 		},
-		do: func() (string, error) {
-			return fmt.Sprintf("%s is gone.", path), writing(q, func(ctx context.Context, t *client.Tree) error {
+		run: func() (string, error) {
+			return fmt.Sprintf("%s was deleted.", path), withSession(q, func(ctx context.Context, t *client.Tree) error {
 				_, err := t.Delete(ctx, path, client.Version(version))
 				return err
 			})
@@ -290,23 +290,38 @@ func parentOf(path string) string {
 	return tree.Root
 }
 
-// lock is a lock, or an election, that somebody holds.
+// lock is a lock or an election with a holder.
 type lock struct {
-	Path string
-	Line []recipes.Contender
+	Path       string
+	Contenders []recipes.Contender
 }
 
-// lockPage is the page of the locks.
+// lockState describes a contender. A caller without read permission does not learn whether the first contender holds
+// the lock or its session has expired.
+func lockState(c recipes.Contender) string {
+	switch {
+	case c.State == recipes.Waits:
+		return "waits"
+	case c.Hidden:
+		return "holds or lock delay"
+	case c.State == recipes.Holds:
+		return "holds"
+	default:
+		return "lock delay"
+	}
+}
+
+// lockPage is the page of locks.
 type lockPage struct {
 	Root  string
 	Locks []lock
-	// Hidden counts the entries whose children the caller may not read: there may be locks.
+	// Hidden counts the entries whose children the caller may not read; they may have locks.
 	Hidden int
-	// Cut says that not all entries were looked at.
-	Cut bool
+	// Truncated: some entries were not searched.
+	Truncated bool
 }
 
-// lockRoots are where the command line has the locks and elections that are given by name.
+// lockRoots are the entries above the command line's named locks and elections.
 func lockRoots() []string { return []string{"/locks", "/elections"} }
 
 func (c *Console) locks(q *request) (view, error) {
@@ -318,21 +333,21 @@ func (c *Console) locks(q *request) (view, error) {
 	t := q.caller.Tree(client.AllowStale())
 	for left := maxEntries; len(next) > 0; next = next[1:] {
 		if left--; left < 0 {
-			p.Cut = true
+			p.Truncated = true
 			break
 		}
 		page, err := t.ListPage(q.ctx, next[0], client.Listing{PageSize: maxContenders, WithData: true})
 		switch {
-		case refusal(err) == tree.NoNode:
+		case refusedCode(err) == tree.NoNode:
 			continue
-		case refusal(err) == tree.NoPermission:
+		case refusedCode(err) == tree.NoPermission:
 			p.Hidden++
 			continue
 		case err != nil:
 			return view{}, err
 		}
-		p.Cut = p.Cut || page.More
-		line, others := recipes.InLine(next[0], page.Children)
+		p.Truncated = p.Truncated || page.More
+		line, others := recipes.Contenders(next[0], page.Children)
 		if len(line) > 0 {
 			p.Locks = append(p.Locks, lock{next[0], line})
 		}
@@ -340,5 +355,5 @@ func (c *Console) locks(q *request) (view, error) {
 			next = append(next, tree.Join(next[0], name))
 		}
 	}
-	return view{Page: "locks", Title: "Locks", Follows: "log", Data: p}, nil
+	return view{Page: "locks", Title: "Locks", ReloadOn: "log", Data: p}, nil
 }

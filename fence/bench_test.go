@@ -54,7 +54,7 @@ func BenchmarkDo(b *testing.B) {
 	}
 }
 
-// BenchmarkHandler is what the handler adds to a request.
+// BenchmarkHandler measures the cost of the handler for a request.
 func BenchmarkHandler(b *testing.B) {
 	h := fence.NewGuard(1).Handler(func(*http.Request) string { return "/locks/printer" },
 		http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
@@ -69,7 +69,7 @@ func BenchmarkHandler(b *testing.B) {
 	}
 }
 
-// BenchmarkResources is what a guard keeps of a resource, without its name.
+// BenchmarkResources measures a guard's memory for a resource, without its name.
 func BenchmarkResources(b *testing.B) {
 	const resources = 100_000
 	var names [resources]string

@@ -14,10 +14,10 @@ import (
 	"testing"
 )
 
-// TestPowerCuts cuts off a write, and then the next one, at each of their steps, with every choice of what the disk
-// still does. The first cut ends the process alone, the second one the power: of the changes of names that were not
-// synced, each may be lost or not. Whatever happened, the file is whole, no content is of a newer token than the kept
-// one, and nothing that was acknowledged is lost.
+// TestPowerCuts cuts off a write, and then the next write, at each of their steps, with every choice of the disk's
+// remaining work. The first cut ends the process alone, the second also the power: of the unsynced changes of names,
+// each may be lost or not. After every cut the file is whole, no content is of a newer token than the kept token, and
+// no acknowledged write is lost.
 func TestPowerCuts(t *testing.T) {
 	cuts, lost := 0, 0
 	for _, first := range []Token{1, 2, 3} {
@@ -45,13 +45,13 @@ func TestPowerCuts(t *testing.T) {
 }
 
 const (
-	// allSteps is the most steps of a write: it is never cut at a later one.
+	// allSteps bounds the steps of a write: a write is never cut at a later step.
 	allSteps = 6
 	// maxPending bounds the changes of names that two writes leave unsynced.
 	maxPending = 6
 )
 
-// history is what happened to a file.
+// history records the writes of a file.
 type history struct {
 	t    *testing.T
 	disk *memory
@@ -98,7 +98,8 @@ func (h *history) file() *File {
 	return f
 }
 
-// check requires what holds after every cut. Then the file must take a write of its newest token, and of no older one.
+// check requires the guarantees that hold after every cut. Then the file must accept a write of its newest token, and
+// refuse older tokens.
 func (h *history) check(what string) {
 	h.t.Helper()
 	content := string(h.disk.live["/dir/file"])
@@ -128,9 +129,9 @@ var errCut = errors.New("cut off")
 
 // memory is a disk in memory that is cut off after some steps, and loses changes of names that were not synced.
 type memory struct {
-	// left is how many steps the disk still takes.
+	// left is how many steps the disk still performs.
 	left int
-	// live is what a process sees, durable what remains of it without power; pending lists the changes between them.
+	// live is the state for a process, durable the state after a power cut; pending lists the changes between them.
 	live, durable map[string][]byte
 	pending       []func(map[string][]byte)
 }
@@ -195,7 +196,7 @@ func (m *memory) sync(dir string) error {
 	return nil
 }
 
-// losePower loses the unsynced changes whose bit in choice is set, and returns how many these are.
+// losePower loses the unsynced changes whose bit in choice is set, and returns their number.
 func (m *memory) losePower(choice int) (lost int) {
 	if len(m.pending) > maxPending {
 		panic("more changes are pending than choices are tried")

@@ -29,7 +29,8 @@ func (realDisk) lock(ctx context.Context, path string, perm fs.FileMode) (unlock
 		return nil, errors.Join(err, f.Close())
 	}
 	return func() error {
-		// A process that is being forked holds the lock until it executes its program, unless the lock is given up.
+		// A process that is being forked holds the lock until it executes its program, unless the lock is released
+		// explicitly.
 		return errors.Join(syscall.Flock(int(f.Fd()), syscall.LOCK_UN), f.Close())
 	}, nil
 }
@@ -58,7 +59,7 @@ func flock(ctx context.Context, f *os.File) error {
 func (realDisk) read(path string) ([]byte, error) { return os.ReadFile(path) }
 
 func (realDisk) write(path string, content []byte, perm fs.FileMode) error {
-	// A file that is left may have other permissions, or be a link: it is not opened.
+	// A leftover file may have other permissions, or be a link: it is not opened.
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

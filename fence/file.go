@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// File is a file that only the newest holder of a lock replaces. Programs that do not write it read it as they read any
-// file. Safe for concurrent use, by several processes of one machine too.
+// File is a file that only the newest holder of a lock replaces. Other programs read it like any file. Safe for
+// concurrent use, by several processes of one machine too.
 //
 // Beside PATH, in the same directory:
 //
@@ -20,53 +20,54 @@ import (
 //   - PATH.lock is locked (flock) during a write. It stays empty; never remove it while writers run.
 //   - PATH.new and PATH.fence.new are left by a write that was cut short. The next write replaces them.
 //
-// A write takes five steps, each synced before the next: the token, if it is new; the new content under another name;
-// the directory; the new content under its own name; the directory. So whatever cuts a write short, process or power,
-// the file has its old content or the new one as a whole, and never content of a newer token than PATH.fence says.
+// A write has five steps, each synced before the next: the token, if it is new; the new content under another name; the
+// directory; the new content under its own name; the directory. So however a write is interrupted, by the death of the
+// process or a power failure, the file has its old content or the new content completely, and never content of a newer
+// token than PATH.fence.
 //
-// A writer that stands still during a write keeps the lock: others wait until it goes on or ends, since nobody can know
-// whether it goes on. On a network file system all of this is as good as that system's locks.
+// A writer that is paused during a write keeps the lock: other writers wait until it continues or ends, because they
+// cannot know whether it will continue. On a network file system all of this is as good as that system's locks.
 type File struct {
 	path string
 	perm fs.FileMode
 	disk disk
 }
 
-// disk is what a write does to the disk.
+// disk is the disk as a write uses it.
 type disk interface {
-	// lock waits until no other process or goroutine has the file locked.
+	// lock waits until no other process or goroutine has locked the file.
 	lock(ctx context.Context, path string, perm fs.FileMode) (unlock func() error, err error)
 	// read returns the content of a file, or fs.ErrNotExist.
 	read(path string) ([]byte, error)
-	// write makes a file with synced content, in the place of any other.
+	// write creates a file with synced content, and replaces any other.
 	write(path string, content []byte, perm fs.FileMode) error
-	// rename puts a file in the place of another in the same directory.
+	// rename replaces a file in the same directory by another.
 	rename(from, to string) error
 	// sync makes the names in a directory durable.
 	sync(dir string) error
 }
 
-// DamagedError reports a PATH.fence that holds no token. Nobody writes the file until somebody restores it, or removes
-// it to reset the file.
+// DamagedError reports a PATH.fence without a valid token. The file cannot be written until PATH.fence is restored, or
+// removed to reset the file.
 type DamagedError struct {
 	// Path is that of the damaged file.
 	Path string
-	// Err says what is wrong with its content.
+	// Err describes the invalid content.
 	Err error
 }
 
-// Error names the file and what to do.
+// Error names the file and the remedy.
 func (e *DamagedError) Error() string {
 	return fmt.Sprintf("%s is damaged: %v: write the newest token into it, or remove it once no former holder runs",
 		e.Path, e.Err)
 }
 
-// Unwrap returns what is wrong with the content.
+// Unwrap returns the fault of the content.
 func (e *DamagedError) Unwrap() error { return e.Err }
 
-// NewFile returns the file at path. It need not exist, but its directory must. Writes make it and the files beside it
-// with the permissions perm, before the umask; all writers must be able to read and write them. A symbolic link at path
-// is replaced by a file.
+// NewFile returns the file at path. The file need not exist, but its directory must. Writes create the file and its
+// companions with the permissions perm, before the umask; all writers must be able to read and write them. A symbolic
+// link at path is replaced by a file.
 func NewFile(path string, perm fs.FileMode) *File {
 	return &File{path: filepath.Clean(path), perm: perm, disk: realDisk{}}
 }
@@ -74,14 +75,14 @@ func NewFile(path string, perm fs.FileMode) *File {
 // Write replaces the content of the file, if no newer token than t has written it or tried to.
 //
 // Errors: [*StaleError], [*TokenError], [*DamagedError], the cause of ctx if it ends while another writer has the lock,
-// and errors of the file system. After one of the last kind the file has the old content or the new one, and the token
-// may be noted.
+// and errors of the file system. After an error of the file system the file has the old content or the new content, and
+// the token may be recorded.
 func (f *File) Write(ctx context.Context, t Token, content []byte) error {
 	return f.Update(ctx, t, func() ([]byte, error) { return content, nil })
 }
 
 // Update is Write for content that depends on the file's present content: change is called under the lock, once t is
-// known to be the newest token, and nobody else writes until Update returns. change may read the file. Update
+// known to be the newest token, and no other writer writes until Update returns. change may read the file. Update
 // writes nothing if change returns an error, and returns that error.
 func (f *File) Update(ctx context.Context, t Token, change func() ([]byte, error)) (err error) {
 	if err = t.check(); err != nil {
@@ -151,8 +152,8 @@ func (f *File) put(path string, content []byte) error {
 	return f.disk.rename(path+".new", path)
 }
 
-// replace gives the file its new content. The first sync makes the token durable before the content has its name: not
-// only a new token, but also one that a writer noted before it was cut short.
+// replace replaces the file's content. The first sync makes the token durable before the new content gets its name: a
+// new token, and also a token that an interrupted writer recorded.
 func (f *File) replace(content []byte) error {
 	dir := filepath.Dir(f.path)
 	if err := f.disk.write(f.path+".new", content, f.perm); err != nil {

@@ -92,7 +92,7 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// TestADamagedFence: nobody writes a file whose newest token is not known.
+// TestADamagedFence: a file whose newest token is unknown refuses all writes.
 func TestADamagedFence(t *testing.T) {
 	f, want := fileIn(t)
 	for _, text := range []string{"", "\n", "1024.3", "1024\n", "0.0\n", "1024.3\n\n"} {
@@ -114,7 +114,7 @@ func TestADamagedFence(t *testing.T) {
 	want("reset", 1)
 }
 
-// TestAFileThatIsLocked: a write waits for the one before, up to the end of its context.
+// TestAFileThatIsLocked: a write waits for the previous write, up to the end of its context.
 func TestAFileThatIsLocked(t *testing.T) {
 	f, want := fileIn(t)
 	writing, release := make(chan struct{}), make(chan struct{})
@@ -169,7 +169,7 @@ func TestAFileThatCannotBeWritten(t *testing.T) {
 // token, the step before which it stands still, and the number of writes.
 const Child = "HOLDFAST_FENCE_CHILD"
 
-// RunChild is what a child process does.
+// RunChild is the work of a child process.
 func RunChild(of string) error {
 	args := strings.Split(of, "|")
 	token, err := Parse(args[1])
@@ -249,8 +249,8 @@ func start(t *testing.T, path string, token Token, at, writes int) (*exec.Cmd, *
 	return c, bufio.NewReader(out)
 }
 
-// TestAWriterThatIsKilled kills a process that writes, before each step of its write. While it stands still nobody
-// else writes. Then the next holder writes at once, and the killed process's token is refused.
+// TestAWriterThatIsKilled kills a process that writes, before each step of its write. While it is paused, no other
+// process writes. Then the next holder writes at once, and the killed process's token is refused.
 func TestAWriterThatIsKilled(t *testing.T) {
 	for at := 1; at <= allSteps; at++ {
 		f, want := fileIn(t)

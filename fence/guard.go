@@ -10,9 +10,9 @@ import (
 // MaxName is the largest number of bytes in the name of a resource: that of the longest path in the tree.
 const MaxName = 4096
 
-// StaleError refuses a token: a newer one has been seen, so the lock is another holder's.
+// StaleError refuses a token: the resource has seen a newer token, so another holder has the lock.
 type StaleError struct {
-	// Resource names what was to be written: the name given to a [Guard], the path of a [File], or a URL.
+	// Resource names the resource of the write: the name given to a [Guard], the path of a [File], or a URL.
 	Resource string
 	// Token is the token that was refused, Newest the newest token that the resource has seen.
 	Token, Newest Token
@@ -24,10 +24,10 @@ func (e *StaleError) Error() string {
 		e.Newest)
 }
 
-// FullError refuses a resource that a [Guard] has no room for.
+// FullError refuses a resource that exceeds the capacity of a [Guard].
 type FullError struct {
 	Resource string
-	// Max is the number of resources that the guard keeps tokens of.
+	// Max is the guard's largest number of resources.
 	Max int
 }
 
@@ -50,12 +50,12 @@ func (e *NameError) Error() string {
 
 // Guard keeps the newest token of each resource, and refuses older ones. Safe for concurrent use.
 //
-// A guard remembers tokens for as long as its process runs. So it protects what ends with the process: memory, devices
-// that the process has opened, connections. State that outlives the process needs its token beside it, as [File] and
-// the examples for PostgreSQL keep it; or the program admits the stored tokens before it serves anybody.
+// A guard remembers tokens for as long as its process runs. So it protects state that ends with the process: memory,
+// devices that the process has opened, connections. State that outlives the process needs its token stored with it, as
+// [File] and the examples for PostgreSQL keep it; or the program admits the stored tokens before it serves clients.
 //
-// A guard keeps at most as many resources as [NewGuard] was told, with names of at most [MaxName] bytes. It never
-// forgets a token by itself, because it would then admit an older one: a further resource is refused with a
+// A guard keeps at most the number of resources given to [NewGuard], with names of at most [MaxName] bytes. It never
+// forgets a token on its own, because it would then admit an older token: a further resource is refused with a
 // [*FullError].
 type Guard struct {
 	// limit is the largest number of resources.
@@ -65,10 +65,10 @@ type Guard struct {
 	resources map[string]*guarded // guarded by mu
 }
 
-// guarded is what a guard knows of one resource.
+// guarded is the guard's state of one resource.
 type guarded struct {
 	newest Token // guarded by Guard.mu
-	// forgotten is set once the guard no longer has the resource: waiters begin again. guarded by Guard.mu
+	// forgotten is set once the guard no longer has the resource: waiters start again. guarded by Guard.mu
 	forgotten bool
 	// turn holds a value while a callback runs.
 	turn chan struct{}
@@ -80,7 +80,7 @@ func NewGuard(limit int) *Guard {
 }
 
 // Admit returns nil if t is the newest token of resource so far: larger than all others, or equal to the largest. From
-// then on older tokens are refused. Admit waits for a callback of [Guard.Do] that runs: once it has returned nil, no
+// then on older tokens are refused. Admit waits for a running callback of [Guard.Do]: once it has returned nil, no
 // callback of an older token runs, and none will.
 //
 // Errors: [*StaleError], [*TokenError] for a token that no lock has, [*NameError], [*FullError].
@@ -91,7 +91,7 @@ func (g *Guard) Admit(resource string, t Token) error {
 			return err
 		}
 		r.turn <- struct{}{}
-		again, err := g.stands(r, resource, t)
+		again, err := g.admit(r, resource, t)
 		<-r.turn
 		if !again {
 			return err
@@ -99,16 +99,15 @@ func (g *Guard) Admit(resource string, t Token) error {
 	}
 }
 
-// Do admits t as [Guard.Admit] does, and calls write before any other callback or admission of the resource goes on. So
-// the check and the write are one step: the callbacks of a resource run one at a time, in the order of their tokens.
+// Do admits t as [Guard.Admit] does, and calls write before any other callback or admission of the resource continues.
+// So the check and the write are one step: the callbacks of a resource run one at a time, in the order of their tokens.
 //
 // The token counts from the moment of the call, also while Do waits: older tokens are refused from then on. When ctx
-// ends before it is the callback's turn, Do returns its cause, and write is not called. A callback that never returns
-// blocks its resource, since nobody may write beside it: let it heed ctx. It must not call the guard for the same
-// resource.
+// ends before the callback's turn, Do returns the cause of ctx without calling write. A callback that never returns
+// blocks its resource, because no other write may run at the same time: write should obey ctx. It must not call the
+// guard for the same resource.
 //
-// Do returns the error of write, or one of its own: then write was not called. Its own errors are those of
-// [Guard.Admit].
+// Do returns the error of write. If Do returns an error of its own, one of [Guard.Admit]'s, write was not called.
 func (g *Guard) Do(ctx context.Context, resource string, t Token, write func(context.Context) error) error {
 	for {
 		r, err := g.enter(resource, t)
@@ -122,8 +121,8 @@ func (g *Guard) Do(ctx context.Context, resource string, t Token, write func(con
 	}
 }
 
-// Forget drops the token of a resource that nobody will write again, and makes room for another. It waits for a
-// callback that runs. A write that is late all the same is then admitted.
+// Forget drops the token of a resource without further writes, and frees capacity for another resource. It waits for a
+// running callback. A write that comes later all the same is admitted.
 func (g *Guard) Forget(resource string) {
 	for {
 		g.mu.Lock()
@@ -147,7 +146,7 @@ func (g *Guard) Forget(resource string) {
 	}
 }
 
-// enter notes t as the newest token of a resource, unless it is older than the newest.
+// enter records t as the newest token of a resource, unless it is older than the newest.
 func (g *Guard) enter(resource string, t Token) (*guarded, error) {
 	if err := t.check(); err != nil {
 		return nil, err
@@ -171,7 +170,7 @@ func (g *Guard) enter(resource string, t Token) (*guarded, error) {
 	return r, nil
 }
 
-// turn calls write when it is its turn, if t is still the newest token.
+// turn calls write in its turn, if t is still the newest token.
 func (g *Guard) turn(ctx context.Context, r *guarded, resource string, t Token, write func(context.Context) error) (
 	again bool, err error,
 ) {
@@ -179,7 +178,7 @@ func (g *Guard) turn(ctx context.Context, r *guarded, resource string, t Token, 
 		select {
 		case r.turn <- struct{}{}:
 			defer func() { <-r.turn }() // also when write panics
-			if again, err := g.stands(r, resource, t); again || err != nil {
+			if again, err := g.admit(r, resource, t); again || err != nil {
 				return again, err
 			}
 			return false, write(ctx)
@@ -189,9 +188,9 @@ func (g *Guard) turn(ctx context.Context, r *guarded, resource string, t Token, 
 	return false, fmt.Errorf("write %q: wait for the write before: %w", resource, context.Cause(ctx))
 }
 
-// stands judges t anew, once its turn has come: a newer token may have come meanwhile. When the resource was forgotten
-// meanwhile, the caller begins again.
-func (g *Guard) stands(r *guarded, resource string, t Token) (again bool, err error) {
+// admit checks t again in its turn, because a newer token may have come meanwhile. When the resource was forgotten
+// meanwhile, the caller starts again.
+func (g *Guard) admit(r *guarded, resource string, t Token) (again bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if t < r.newest {

@@ -24,7 +24,7 @@ func stale(err error, token, newest fence.Token) bool {
 	return ok && refused.Token == token && refused.Newest == newest
 }
 
-// TestGuardModel plays drawn admissions, writes and forgetting to a guard and to a plain map.
+// TestGuardModel runs random admissions, writes and forgetting on a guard and on a plain map.
 func TestGuardModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 3).Draw(t, "limit")
@@ -85,8 +85,7 @@ type writers struct {
 	wrote []fence.Token
 }
 
-// write begins a write. It returns once the write has ended, waits or has been refused. want is the error that it must
-// end with.
+// write starts a write. It returns once the write has ended, waits or has been refused. want is the error of the write.
 func (w *writers) write(ctx context.Context, token fence.Token, want error) {
 	ended := make(chan struct{})
 	close(ended)
@@ -128,8 +127,8 @@ func guardBubble(t *testing.T, f func(w *writers)) {
 	bubble.Test(t, func(t *testing.T) { f(&writers{t: t, guard: fence.NewGuard(2)}) })
 }
 
-// TestWritesWaitTheirTurn: a newer token waits for the write of an older one. From the moment that it waits, no write
-// of an older token begins, not even one that waited before it.
+// TestWritesWaitTheirTurn: a newer token waits for the write of an older token. From then on, no write of an older
+// token starts, not even a write that waited before.
 func TestWritesWaitTheirTurn(t *testing.T) {
 	guardBubble(t, func(w *writers) {
 		ctx := context.Background()
@@ -181,7 +180,7 @@ func TestAWriteThatIsGivenUp(t *testing.T) {
 		}
 		end()
 		w.all.Wait()
-		w.write(ctx, 7, context.Cause(ctx)) // it need not wait, but its context has ended
+		w.write(ctx, 7, context.Cause(ctx)) // the guard is free, but the context has ended
 		w.write(context.Background(), 6, &fence.StaleError{Resource: "a", Token: 6, Newest: 7})
 		w.write(context.Background(), 7, nil)
 		w.ended(5, 7)
@@ -204,8 +203,8 @@ func TestAWriteThatPanics(t *testing.T) {
 	})
 }
 
-// TestAForgottenResource: a resource is forgotten once its write has ended. A write that waited meanwhile is judged
-// anew, and its token counts.
+// TestAForgottenResource: a resource is forgotten once its write has ended. A write that waited meanwhile is checked
+// again, and its token counts.
 func TestAForgottenResource(t *testing.T) {
 	guardBubble(t, func(w *writers) {
 		ctx := context.Background()

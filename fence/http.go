@@ -7,10 +7,10 @@ import (
 	"net/http"
 )
 
-// Header is the header of a request that carries its token, and of a 412 response that carries the newest one.
+// Header is the header of a request with its token, and of a 412 response with the newest token.
 const Header = "Holdfast-Fence"
 
-// SetHeader puts t into the header of a request, in the place of any other token.
+// SetHeader sets t in the header of a request, and replaces any other token.
 func SetHeader(h http.Header, t Token) { h.Set(Header, t.String()) }
 
 // FromHeader returns the token of a header. The error is a [*TokenError]: no token, several, or one that no lock has.
@@ -27,17 +27,17 @@ func FromHeader(h http.Header) (Token, error) {
 }
 
 // Handler serves requests with next if their token is the newest of their resource so far. The function resource names
-// what a request writes to. Everything that next does for a request is one step with the check ([Guard.Do]): requests
+// the resource of a request. Everything that next does for a request is one step with the check ([Guard.Do]): requests
 // for one resource are served one at a time, in the order of their tokens.
 //
-// Other requests never reach next. The text of a response says why:
+// Other requests never reach next. The text of a response explains the refusal:
 //
 //   - 400 Bad Request: no token, several, one that is none, or a name that is too long.
 //   - 412 Precondition Failed: an older token than the newest. The text names both; the header [Header] has the newest.
 //   - 503 Service Unavailable: the guard is full, or the request ended while it waited for the one before.
 //
-// A client that sends or reads slowly holds up others of its resource: set the server's ReadTimeout and WriteTimeout.
-// Requests that only read need no token; do not pass them through the handler.
+// A client that sends or reads slowly delays the other clients of its resource: set the server's ReadTimeout and
+// WriteTimeout. Requests that only read need no token; serve them without this handler.
 func (g *Guard) Handler(resource func(*http.Request) string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		t, err := FromHeader(r.Header)

@@ -29,7 +29,7 @@ func put(ctx context.Context, h http.Handler, path string, fences ...string) *ht
 
 func path(r *http.Request) string { return r.URL.Path }
 
-// TestHandler sends requests one after the other: which of them reach the handler, and what the others are told.
+// TestHandler sends requests one after the other: some reach the handler, and the others get a refusal.
 func TestHandler(t *testing.T) {
 	served := 0
 	h := fence.NewGuard(2).Handler(path, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -70,8 +70,8 @@ func TestHandler(t *testing.T) {
 	}
 }
 
-// TestARequestThatWaits: a request waits for the one before. A newer one makes it stale, and one that ends meanwhile is
-// not served.
+// TestARequestThatWaits: a request waits for the previous request. A newer request makes it stale, and a request whose
+// context ends meanwhile is not served.
 func TestARequestThatWaits(t *testing.T) {
 	guardBubble(t, func(w *writers) {
 		ctx, cancel := context.WithCancelCause(context.Background())

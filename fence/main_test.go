@@ -10,7 +10,7 @@ import (
 	"holdfast/fence"
 )
 
-// TestMain runs the tests, or what a child process does.
+// TestMain runs the tests, or the work of a child process.
 func TestMain(m *testing.M) {
 	if of, ok := os.LookupEnv(fence.Child); ok {
 		if err := fence.RunChild(of); err != nil {

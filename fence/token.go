@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Token is a fencing token: the stamp of the change that made a lock's entry. A later acquisition of the same lock has
-// a larger one. The zero value is no token, and no resource admits it.
+// Token is a fencing token: the stamp of the change that created a lock's entry. A later acquisition of the same lock
+// has a larger token. The zero value is no token, and every resource refuses it.
 type Token uint64
 
 const positionBits = 16
@@ -18,18 +18,18 @@ const Max Token = 1<<63 - 1
 // maxShown bounds how much of a text that is no token an error keeps.
 const maxShown = 64
 
-// TokenError reports a value that is no token: a text of another form, or a number out of bounds.
+// TokenError reports an invalid token: a text of another form, or a number out of bounds.
 type TokenError struct {
 	// Text is the value, cut to 64 bytes.
 	Text string
-	// Problem says what is wrong with it.
+	// Problem describes the fault.
 	Problem string
 }
 
-// Error names the value and what is wrong with it.
+// Error names the value and the fault.
 func (e *TokenError) Error() string { return fmt.Sprintf("fence token %q: %s", e.Text, e.Problem) }
 
-// Parse reads what [Token.String] returns, and nothing else: a token has one text. The error is a [*TokenError].
+// Parse reads only texts of [Token.String]: a token has one text. The error is a [*TokenError].
 func Parse(text string) (Token, error) {
 	index, position, _ := strings.Cut(text, ".")
 	i, err := strconv.ParseUint(index, 10, 63-positionBits)
@@ -45,10 +45,11 @@ func Parse(text string) (Token, error) {
 	return t, nil
 }
 
-// String returns the token as people and headers see it: the index of a log entry and a position in it, such as 1024.3.
+// String returns the token's text for people and headers: the index of a log entry and a position in it, such as
+// 1024.3.
 func (t Token) String() string { return string(t.append(make([]byte, 0, 32))) }
 
-// AppendText appends [Token.String] to b. It refuses what [Parse] does not read with a [*TokenError].
+// AppendText appends [Token.String] to b. It refuses tokens that [Parse] would refuse with a [*TokenError].
 func (t Token) AppendText(b []byte) ([]byte, error) {
 	if t > Max {
 		return b, t.invalid()
@@ -56,7 +57,7 @@ func (t Token) AppendText(b []byte) ([]byte, error) {
 	return t.append(b), nil
 }
 
-// MarshalText returns [Token.String]. It refuses what [Parse] does not read with a [*TokenError].
+// MarshalText returns [Token.String]. It refuses tokens that [Parse] would refuse with a [*TokenError].
 func (t Token) MarshalText() ([]byte, error) { return t.AppendText(nil) }
 
 // UnmarshalText is [Parse].
@@ -70,7 +71,7 @@ func (t Token) append(b []byte) []byte {
 	return strconv.AppendUint(append(b, '.'), uint64(t&(1<<positionBits-1)), 10)
 }
 
-// check refuses what no lock has as its token.
+// check refuses values that no lock has as its token.
 func (t Token) check() error {
 	if t == 0 || t > Max {
 		return t.invalid()

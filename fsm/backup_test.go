@@ -61,16 +61,16 @@ func TestABackupHoldsNothingThatProvesAClient(t *testing.T) {
 			if key := r.tables.key; bytes.Contains(b, key[:]) {
 				t.Error("the backup holds the cluster key")
 			}
-			ids := r.tables.requests.list()
+			ids := requestsOf(r.tables)
 			if len(ids) == 0 {
 				t.Fatal("the state has no request ids to look for")
 			}
 			for _, q := range ids {
-				if bytes.Contains(b, q.id[:]) {
-					t.Errorf("the backup holds request id %x", q.id)
+				if bytes.Contains(b, q.ID[:]) {
+					t.Errorf("the backup holds request id %x", q.ID)
 				}
 			}
-			if _, after := r.Digest(); after != before || len(r.tables.requests.list()) != len(ids) {
+			if _, after := r.Digest(); after != before || len(requestsOf(r.tables)) != len(ids) {
 				t.Error("making a backup has changed the state")
 			}
 			c, err := CheckBackup(bytes.NewReader(b))
@@ -101,8 +101,8 @@ func TestASnapshotIsNoBackup(t *testing.T) {
 	}
 }
 
-// Nothing that the former cluster gave out after the backup comes again in the renewed one (I7): ids, whatever its
-// clocks said, stamps and attachments. No credential of it is good any more.
+// Nothing that the former cluster gave out after the backup comes again in the renewed one (I7 ids are never reused):
+// ids, whatever its clocks said, stamps and attachments. No credential of it is good any more.
 func TestI7ARenewedStateGivesOutNothingAgain(t *testing.T) {
 	for name, r := range map[string]*replica{"without a tree": furnished(t), "with a tree": inTheTree(t)} {
 		t.Run(name, func(t *testing.T) {
@@ -145,7 +145,7 @@ func TestI7ARenewedStateGivesOutNothingAgain(t *testing.T) {
 			}
 			former.Ascend(0, func(s session.Session) bool {
 				is, ok := n.tables.session(s.ID)
-				if !ok || is.attachment != s.Attachment {
+				if !ok || is.Attachment != s.Attachment {
 					t.Errorf("session %v is gone, or has another attachment", s.ID)
 				}
 				if n.tables.key.Verify(s.ID, former.tables.key.Credential(s.ID)) {
@@ -177,14 +177,14 @@ func TestRenewalRefusesAnIndexWithoutRoom(t *testing.T) {
 	v := inTheTree(t).view()
 	v.index = tree.MaxIndex - IndexLeap
 	if err := v.renew(Renewal{Key: session.Key{1}, Now: session.Epoch()}); err == nil ||
-		!strings.Contains(err.Error(), "no room") {
+		!strings.Contains(err.Error(), "is too high") {
 		t.Errorf("renewed: %v", err)
 	}
 }
 
 func TestNoBackupOfDamagedMemory(t *testing.T) {
 	r := furnished(t)
-	r.tables.sum.lo++
+	r.tables.sum.Add([]byte("damage"))
 	made, err := r.Backup()
 	if err != nil {
 		t.Fatal(err)

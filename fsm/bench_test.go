@@ -6,13 +6,13 @@ import (
 	"io"
 	"runtime"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
+	"holdfast/fsm/entry"
 	"holdfast/session"
 )
 
@@ -26,13 +26,16 @@ func encodedOpens(b *testing.B, opens int) [][]byte {
 		commands := make([]session.Command, 1000)
 		for i := range commands {
 			n++
-			c := session.OpenSession{Node: session.Node(n%5 + 1), MS: uint64(n / 10), Timeout: 30 * time.Second}
+			c := session.OpenSession{
+				Node: session.Node(n%5 + 1), MS: uint64(n / 10),
+				Spec: session.Spec{Timeout: 30 * time.Second},
+			}
 			// The first bytes of request ids vary, as in random ids.
 			binary.BigEndian.PutUint64(c.RequestID[:], uint64(n)*0x9e3779b97f4a7c15)
 			c.RequestID[15] = 1
 			commands[i] = c
 		}
-		data, err := EncodeEntry(commands)
+		data, err := entry.Encode(commands)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -110,8 +113,7 @@ func BenchmarkSnapshot(b *testing.B) {
 	b.ReportMetric(float64(d.n)/float64(b.N)/million, "B/session")
 }
 
-// One iteration restores a million sessions.
-// BenchmarkScrub scrubs without pauses; a node pauses between runs.
+// One iteration restores a million sessions. BenchmarkScrub scrubs without pauses; a node pauses between runs.
 func BenchmarkScrub(b *testing.B) {
 	s := New(Config{Logger: hclog.NewNullLogger()})
 	for i, data := range encodedOpens(b, million) {
@@ -148,57 +150,6 @@ func BenchmarkApplyMove(b *testing.B) {
 		attempt++
 		r.do(b, session.MoveSession{ID: ids[attempt*7919%million], NewOwner: 2, Instance: 1, Attempt: attempt, Named: 1})
 	}
-}
-
-// slowRaft takes as long to commit an entry as a disk takes to sync.
-type slowRaft struct {
-	*replica
-	b     *testing.B
-	fsync time.Duration
-}
-
-type doneFuture struct {
-	raft.ApplyFuture
-
-	response any
-}
-
-func (f doneFuture) Error() error  { return nil }
-func (f doneFuture) Response() any { return f.response }
-
-func (r slowRaft) Apply(data []byte, _ time.Duration) raft.ApplyFuture {
-	time.Sleep(r.fsync)
-	return doneFuture{response: r.applyBytes(r.b, 1, data)}
-}
-
-// One iteration is 1,024 concurrent opens, on a log that takes 3 ms for an entry.
-func BenchmarkConcurrentOpens(b *testing.B) {
-	const callers = 1024
-	p := NewProposer(ProposerConfig{Logger: hclog.NewNullLogger()}, slowRaft{newReplica(), b, 3 * time.Millisecond})
-	var running sync.WaitGroup
-	running.Go(func() {
-		if err := p.Run(b.Context()); err != nil {
-			b.Error(err)
-		}
-	})
-	n := uint64(0)
-	for b.Loop() {
-		var all sync.WaitGroup
-		for range callers {
-			n++
-			c := session.OpenSession{Node: 1, MS: n, Timeout: 30 * time.Second}
-			binary.BigEndian.PutUint64(c.RequestID[:], n)
-			all.Go(func() {
-				if result, err := p.Propose(b.Context(), c); err != nil || result.Err != nil {
-					b.Errorf("Propose = %v, %v", err, result.Err)
-				}
-			})
-		}
-		all.Wait()
-	}
-	s := p.Stats()
-	b.ReportMetric(float64(s.Commands)/float64(s.Entries), "opens/entry")
-	b.Cleanup(running.Wait)
 }
 
 // One iteration ends 100,000 of a million sessions, as many in each entry as one command holds: what a storm of
@@ -238,7 +189,7 @@ func encodedCloses(b *testing.B, r *replica, n int) [][]byte {
 	var entries [][]byte
 	for part := range slices.Chunk(all, session.MaxCloseBatch) {
 		c := session.CloseSessions{Term: 1, Cause: session.CauseExpired, MS: 1, Sessions: part}
-		data, err := EncodeEntry([]session.Command{c})
+		data, err := entry.Encode([]session.Command{c})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/fsm/certificates"
+	"holdfast/fsm/entry"
+	"holdfast/fsm/proposer"
 	"holdfast/session"
 )
 
@@ -40,9 +43,9 @@ func TestO4MaxSessions(t *testing.T) {
 	r.open(t, opening(2))
 	mark, bytes := r.tables.marks[1], r.tables.bytes
 	for range 3 {
-		wantFull(t, r.apply(t, 1, opening(3))[0].Err, "max_sessions", "2 sessions", "there are 2")
+		wantFull(t, r.apply(t, 1, opening(3))[0].Err, "max_sessions", "2 sessions", "2 open")
 	}
-	if err := r.Room(opening(3)); err == nil {
+	if err := r.CheckCapacity(opening(3)); err == nil {
 		t.Error("Room returns nil for an open that the log refuses")
 	}
 	if r.Sessions() != 2 || r.tables.marks[1] != mark || r.tables.bytes != bytes || r.Requests() != 2 ||
@@ -50,7 +53,7 @@ func TestO4MaxSessions(t *testing.T) {
 		t.Errorf("%d sessions, mark %v, %d bytes, %d request ids after refusals; want 2, %v, %d, 2",
 			r.Sessions(), r.tables.marks[1], r.tables.bytes, r.Requests(), mark, bytes)
 	}
-	if err := r.Room(opening(1)); err != nil {
+	if err := r.CheckCapacity(opening(1)); err != nil {
 		t.Errorf("Room refuses the repeat of an open: %v", err)
 	}
 	if got := r.apply(t, 1, opening(1))[0]; got.Err != nil || got.Session.ID != first.ID || !got.Repeated {
@@ -58,7 +61,7 @@ func TestO4MaxSessions(t *testing.T) {
 	}
 	moved := r.do(t, session.MoveSession{ID: first.ID, NewOwner: 2, Instance: 1, Attempt: 1, Named: 1}).Session
 	r.do(t, closing(1, moved))
-	if err := r.Room(opening(3)); err != nil {
+	if err := r.CheckCapacity(opening(3)); err != nil {
 		t.Errorf("after an end: %v", err)
 	}
 	r.open(t, opening(3)) // the request id of a refused open is not remembered
@@ -69,7 +72,7 @@ func TestO4ARepeatOfAnEndedOpen(t *testing.T) {
 	r := bounded(t, 1, session.MinCapacityBytes)
 	r.do(t, closing(1, r.open(t, opening(1))))
 	r.open(t, opening(2))
-	if err := r.apply(t, 1, opening(1))[0].Err; !errors.Is(err, session.ErrExpired) || r.Room(opening(1)) != nil {
+	if err := r.apply(t, 1, opening(1))[0].Err; !errors.Is(err, session.ErrExpired) || r.CheckCapacity(opening(1)) != nil {
 		t.Errorf("the repeat got %v, want %v", err, session.ErrExpired)
 	}
 }
@@ -103,12 +106,12 @@ func TestO4Upgrades(t *testing.T) {
 	r := bounded(t, 1, session.MinCapacityBytes)
 	first := r.do(t, session.ClaimIDs{Node: 1, Count: 2}).First
 	up := func(id session.ID) session.UpgradeSession {
-		return session.UpgradeSession{ID: id, Timeout: time.Second}
+		return session.UpgradeSession{ID: id, Spec: session.Spec{Timeout: time.Second}}
 	}
 	r.do(t, up(first))
 	wantFull(t, r.apply(t, 1, up(first+1))[0].Err, "max_sessions")
-	wantFull(t, r.Room(up(first+1)), "max_sessions")
-	if got := r.apply(t, 1, up(first))[0]; got.Err != nil || !got.Repeated || r.Room(up(first)) != nil {
+	wantFull(t, r.CheckCapacity(up(first+1)), "max_sessions")
+	if got := r.apply(t, 1, up(first))[0]; got.Err != nil || !got.Repeated || r.CheckCapacity(up(first)) != nil {
 		t.Errorf("the repeat of an upgrade: %+v", got)
 	}
 }
@@ -247,17 +250,17 @@ func TestO4CertificatesRefuseNoOpen(t *testing.T) {
 	}
 }
 
-// fills opens sessions with labels in entries as large as a leader makes them, until there are enough or there is no room
-// for another one. It calls after with each entry.
+// fills opens sessions with labels in entries as large as a leader makes them, until there are enough or there is no
+// room for another one. It calls after with each entry.
 func (r *replica) fills(t *testing.T, enough int, labels session.Labels, after func()) (all []session.Session) {
 	t.Helper()
 	one := openNumber(0)
 	one.Labels = labels
-	encoded, err := encodeCommand(one)
+	encoded, err := entry.EncodeCommand(one)
 	if err != nil {
 		t.Fatal(err)
 	}
-	many := min(session.EntryBytes/len(encoded), DefaultEntryCommands)
+	many := min(session.EntryBytes/len(encoded), proposer.DefaultEntryCommands)
 	for len(all) < enough {
 		opens := make([]session.Command, many)
 		for i := range opens {
@@ -278,8 +281,8 @@ func (r *replica) fills(t *testing.T, enough int, labels session.Labels, after f
 	return all
 }
 
-// O4: a burst of ends takes the certificates above their share, into the room that the sessions leave: both together stay
-// within both rooms, also while new sessions take that room. Later entries drop the rest.
+// O4: a burst of ends takes the certificates above their share, into the room that the sessions leave: both together
+// stay within both rooms, also while new sessions take that room. Later entries drop the rest.
 func TestO4ABurstOfEndsStaysWithinBothRooms(t *testing.T) {
 	r := bounded(t, session.MaxCapacitySessions, session.MinCapacityBytes)
 	share := r.Usage().Capacity.CertificateBytes()
@@ -291,9 +294,9 @@ func TestO4ABurstOfEndsStaysWithinBothRooms(t *testing.T) {
 		}
 	}
 	ends := func(all []session.Session) {
-		for entry := range slices.Chunk(all, 4*session.MaxCloseBatch) { // E3: an entry ends no more than some 4,700
+		for each := range slices.Chunk(all, 4*session.MaxCloseBatch) { // E3: an entry ends no more than some 4,700
 			var closes []session.Command
-			for some := range slices.Chunk(entry, session.MaxCloseBatch) {
+			for some := range slices.Chunk(each, session.MaxCloseBatch) {
 				closes = append(closes, closing(1, some...))
 			}
 			r.apply(t, 1, closes...)
@@ -331,14 +334,14 @@ func TestO4CertificatesAreDroppedInParts(t *testing.T) {
 	all.capacity.MaxBytes = 2 << 30
 	const issued = certificateLimit + 10
 	for i := range uint64(issued) {
-		all.addCertificate(&certificate{id: session.ID(i + 1), number: i, index: i + 1, story: &session.Story{}})
+		all.addCertificate(&certificates.Certificate{ID: session.ID(i + 1), Number: i, Index: i + 1, Story: &session.Story{}})
 	}
 	kept := func(want int) {
 		t.Helper()
-		items := all.certificates.items
-		if len(items) != want || all.certificates.bytes != uint64(want*session.CertificateBytes) || all.bytes != 0 ||
-			all.forgot(uint64(issued-want)) || !all.forgot(uint64(issued-want-1)) {
-			t.Errorf("%d certificates of %d bytes are kept, want %d", len(items), all.certificates.bytes, want)
+		items := all.certificates.Items
+		if len(items) != want || all.certificates.Bytes != uint64(want*session.CertificateBytes) || all.bytes != 0 ||
+			all.forgotSince(uint64(issued-want)) || !all.forgotSince(uint64(issued-want-1)) {
+			t.Errorf("%d certificates of %d bytes are kept, want %d", len(items), all.certificates.Bytes, want)
 		}
 	}
 	all.trimCertificates()
@@ -423,8 +426,8 @@ func TestI6DigestCoversTheCapacity(t *testing.T) {
 	}
 }
 
-// The costs decide which opens an entry refuses. With other costs, two releases in one cluster would differ in
-// their state.
+// The costs decide which opens an entry refuses. With other costs, two releases in one cluster would differ in their
+// state.
 func TestWhatThingsCostIsForEver(t *testing.T) {
 	labels := session.Labels{{Key: "app", Value: "billing"}, {Key: "zone", Value: strings.Repeat("z", 17)}}
 	got := []uint64{

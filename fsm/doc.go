@@ -1,15 +1,15 @@
-// Package fsm is the replicated state of a cluster: which sessions exist, which nodes own them, and how sessions ended.
+// Package fsm is the replicated state of a cluster: which sessions exist, which nodes own them, how sessions ended, and
+// the tree.
 //
-// [State] is Raft's FSM. It is deterministic: it uses no clock, no randomness and no map order. So replicas that have
-// applied the same index are in the same state (I6), and [State.Digest] shows it. A Raft entry carries a batch of
-// commands in a frame with a checksum ([EncodeEntry]), and each command gets a result of its own. A State never
-// guesses: at an entry or a snapshot that this release cannot understand in full it halts, and says so, once, to
-// [Config.Fatal].
+// [State] is Raft's state machine. It is deterministic: it uses no clock, no randomness and no map order, so replicas
+// that have applied the same index are in the same state (I6 same state), and [State.Digest] proves it. An entry of the
+// log carries a batch of commands, and each command gets a result of its own. When a State cannot understand an entry
+// or a snapshot in full, it halts and reports the reason once, to [Config.Fatal].
 //
-// Readers see all effects of an entry or none of them: one mutex guards the state. Slow readers (snapshots, and a new
-// leader's tracker) read a [View], a copy-on-write copy that costs nothing to take.
+// One mutex guards the state, so readers see all effects of an entry or none. Snapshots, backups, scrubs and a new
+// leader's tracker read a [View]: a copy-on-write copy, which costs the same whatever the size of the state.
 //
-// [Proposer] puts commands into the log. It gathers the commands of many callers into one entry while the entry before
-// is on its way to the disks. It tells each caller that its command was applied, that it was certainly not appended, or
-// that the outcome is unknown.
+// The state uses packages that know neither Raft nor each other's data: fsm/entry is the format of log entries,
+// fsm/codec has the fields that entries and snapshots share, fsm/sessions, fsm/requests and fsm/certificates are
+// tables, and fsm/digest is the hash of a set. fsm/proposer puts commands into the log.
 package fsm

@@ -42,7 +42,7 @@ func scan(r *replica, filter *session.Filter) (matches int) {
 func BenchmarkApplyBesideFilters(b *testing.B) {
 	r := filled(b, encodedOpens(b, million))
 	open := session.OpenSession{
-		Node: 9, Timeout: 30 * time.Second, Labels: session.Labels{{Key: "service", Value: "web"}},
+		Node: 9, Spec: session.Spec{Timeout: 30 * time.Second, Labels: session.Labels{{Key: "service", Value: "web"}}},
 	}
 	filter := &session.Filter{Labels: open.Labels}
 	request := uint64(1) << 40

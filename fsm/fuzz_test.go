@@ -3,10 +3,8 @@ package fsm
 import (
 	"bufio"
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"io"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +13,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	"holdfast/fsm/entry"
+	"holdfast/fsm/sessions"
 	logv1 "holdfast/proto/holdfast/log/v1"
 	"holdfast/session"
 	"holdfast/test/fuzz/bound"
@@ -26,11 +26,7 @@ func inMemory() bound.Cost { return bound.Cost{PerByte: 1 << 10, Fixed: 1 << 20}
 
 // payloadOf returns the payload of an entry with any message and the right checksum. With a wrong checksum no fuzzed
 // message would ever be decoded.
-func payloadOf(message []byte) []byte {
-	data := append([]byte{entryFormat, 0, 0, 0, 0}, message...)
-	binary.LittleEndian.PutUint32(data[1:], checksum(message))
-	return data
-}
+func payloadOf(message []byte) []byte { return entry.Join([][]byte{message}, entry.Clocks{}) }
 
 // parts cuts fuzzed bytes into messages, each after its length. The rest is the last message.
 func parts(b []byte) (all [][]byte) {
@@ -54,50 +50,21 @@ func joined(all ...[]byte) (b []byte) {
 
 func entryMessage(f *testing.F, commands ...session.Command) []byte {
 	f.Helper()
-	data, err := EncodeEntry(commands)
+	data, err := entry.Encode(commands)
 	if err != nil {
 		f.Fatal(err)
 	}
-	return data[frameSize:]
-}
-
-// FuzzDecodeEntry: commands that were decoded can be encoded, and then decode to the same commands.
-func FuzzDecodeEntry(f *testing.F) {
-	for _, c := range everyCommand() {
-		f.Add(entryMessage(f, c, opening(9)))
-	}
-	f.Add(bytes.Repeat([]byte{commandsField<<3 | 2, 0}, 2000))
-	f.Fuzz(func(t *testing.T, message []byte) {
-		data := payloadOf(message)
-		var commands []session.Command
-		var err error
-		inMemory().Hold(t, len(data), func() { commands, err = DecodeEntry(data) })
-		if quick, ok := quickDecode(message); ok {
-			if want, bad := decodeGenerated(message); bad != nil || !reflect.DeepEqual(quick, want) {
-				t.Fatalf("read %+v; the generated messages %+v, %v", quick, want, bad)
-			}
-		}
-		if err != nil {
-			return
-		}
-		again, err := EncodeEntry(commands)
-		if err != nil {
-			t.Fatalf("%+v was decoded and cannot be encoded: %v", commands, err)
-		}
-		if got, err := DecodeEntry(again); err != nil || !reflect.DeepEqual(got, commands) {
-			t.Fatalf("DecodeEntry = %+v, %v\nwant %+v", got, err, commands)
-		}
-	})
+	return data[entry.FrameSize:]
 }
 
 // FuzzApply gives entries to a state that has sessions, certificates and requests. A second state is restored from a
-// snapshot of the first after half of the entries, and gets the other half too: at the end both are the same (I6). An
-// entry that cannot be understood changes nothing and halts the state. No entry takes more memory than its size
-// explains.
+// snapshot of the first after half of the entries, and gets the other half too: at the end both are the same (I6 same
+// state). An entry that cannot be understood changes nothing and halts the state. No entry takes more memory than its
+// size explains.
 func FuzzApply(f *testing.F) {
 	base := furnished(f)
 	var first session.Session
-	base.tables.sessions.ascend(0, func(r *storedSession) bool { first = r.session(); return false })
+	base.tables.sessions.Ascend(0, func(r *sessions.Row) bool { first = r.Session(); return false })
 	move := session.MoveSession{ID: first.ID, NewOwner: 9, Instance: 1, Attempt: 1, Named: 1}
 	f.Add(
 		joined(entryMessage(f, opening(7), opening(7)), entryMessage(f, move, move),
@@ -111,14 +78,18 @@ func FuzzApply(f *testing.F) {
 		joined(
 			entryMessage(
 				f, session.OpenSession{
-					Node: 254, MS: session.MaxMS, Timeout: time.Second, RequestID: session.RequestID{8},
+					Node: 254, MS: session.MaxMS, Spec: session.Spec{Timeout: time.Second},
+					RequestID: session.RequestID{8},
 				},
 			), []byte("?"),
 		),
 	)
 	claim := session.ClaimIDs{Node: 1, MS: 1000, Count: session.MaxClaim}
 	f.Add(joined(entryMessage(f, claim, opening(7)), entryMessage(f, claim)))
-	upgrade := session.UpgradeSession{ID: 1<<56 | 1000<<16 | 99, Timeout: time.Second, Instance: 1, Attempt: 1}
+	upgrade := session.UpgradeSession{
+		ID: 1<<56 | 1000<<16 | 99, Spec: session.Spec{Timeout: time.Second},
+		Instance: 1, Attempt: 1,
+	}
 	f.Add(joined(entryMessage(f, claim, upgrade, upgrade), entryMessage(f, upgrade)))
 	snapshot := base.snapshot(f)
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -150,7 +121,7 @@ func FuzzApply(f *testing.F) {
 // applyAny applies an entry of term 4 that may be no valid entry, and reports whether it was applied.
 func (r *replica) applyAny(t *testing.T, data []byte) bool {
 	t.Helper()
-	if _, err := DecodeEntry(data); err == nil {
+	if _, err := entry.Decode(data); err == nil {
 		r.applyBytes(t, 4, data)
 		return true
 	}
@@ -225,12 +196,12 @@ func FuzzRestoreState(f *testing.F) {
 			for _, message := range parts(b) {
 				m := &logv1.Record{}
 				one, err := recordOf(message)
-				if err != nil || proto.Unmarshal(message, m) != nil || m.GetTrailer() != nil || r.take(one) != nil {
+				if err != nil || proto.Unmarshal(message, m) != nil || m.GetTrailer() != nil || r.add(one) != nil {
 					return
 				}
 				all = append(all, m)
 			}
-			if r.hanging == nil || r.finishTree() != nil {
+			if r.treeRestorer == nil || r.finishTree() != nil {
 				return
 			}
 			digest := r.tables.digest()

@@ -2,16 +2,22 @@ package fsm
 
 import (
 	"bytes"
+	"encoding/binary"
 	"flag"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
+	"google.golang.org/protobuf/encoding/protowire"
 
+	"holdfast/fsm/entry"
+	"holdfast/fsm/requests"
+	"holdfast/fsm/sessions"
 	"holdfast/session"
 	"holdfast/tree"
 )
@@ -40,7 +46,7 @@ func newReplica() *replica {
 // apply applies one entry of term with commands at the next index.
 func (r *replica) apply(t fataler, term uint64, commands ...session.Command) []session.Result {
 	t.Helper()
-	data, err := EncodeEntry(commands)
+	data, err := entry.Encode(commands)
 	if err != nil {
 		t.Fatalf("EncodeEntry: %v", err)
 	}
@@ -83,12 +89,15 @@ func begins(c session.Configure) session.Configure {
 
 // opening returns an open through node 1 with request id n.
 func opening(n byte) session.OpenSession {
-	return session.OpenSession{Node: 1, MS: 1000, Timeout: 4 * time.Second, RequestID: session.RequestID{n}}
+	return session.OpenSession{
+		Node: 1, MS: 1000, Spec: session.Spec{Timeout: 4 * time.Second},
+		RequestID: session.RequestID{n},
+	}
 }
 
-func closing(term uint64, sessions ...session.Session) session.CloseSessions {
+func closing(term uint64, all ...session.Session) session.CloseSessions {
 	c := session.CloseSessions{Term: term, Cause: session.CauseExpired, Credited: time.Second, MS: 9000}
-	for _, s := range sessions {
+	for _, s := range all {
 		c.Sessions = append(c.Sessions,
 			session.Closing{ID: s.ID, Attachment: s.Attachment, LastTouchAge: 4 * time.Second})
 	}
@@ -158,10 +167,10 @@ func golden(t *testing.T, name string, got []byte) []byte {
 	return want
 }
 
-// list returns all sessions in the order of their ids.
-func (s *sessions) list() []*storedSession {
-	var all []*storedSession
-	s.ascend(0, func(r *storedSession) bool {
+// sessionsOf returns all sessions in the order of their ids.
+func sessionsOf(t *tables) []*sessions.Row {
+	var all []*sessions.Row
+	t.sessions.Ascend(0, func(r *sessions.Row) bool {
 		copied := *r
 		all = append(all, &copied)
 		return true
@@ -169,18 +178,17 @@ func (s *sessions) list() []*storedSession {
 	return all
 }
 
-// list returns all requests, the oldest first.
-func (q *requests) list() []request {
-	var all []request
-	q.all(func(r request) bool { all = append(all, r); return true })
-	return all
+// requestsOf returns all requests, the oldest first.
+func requestsOf(t *tables) []requests.Request { return slices.Collect(t.requests.All) }
+
+// openNumber returns the n-th of many opens.
+func openNumber(n int) session.OpenSession {
+	c := session.OpenSession{Node: 1, MS: 1000, Spec: session.Spec{Timeout: 4 * time.Second}}
+	binary.BigEndian.PutUint64(c.RequestID[:], uint64(n)+1)
+	return c
 }
 
-// drop drops a session.
-func (s *sessions) drop(id session.ID) {
-	d := drops{sessions: s}
-	defer d.end()
-	if d.find(id, &storedSession{}) {
-		d.drop()
-	}
+// unknownField returns a field that no message has.
+func unknownField() []byte {
+	return protowire.AppendVarint(protowire.AppendTag(nil, 99, protowire.VarintType), 1)
 }

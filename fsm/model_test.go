@@ -63,8 +63,9 @@ func (m *model) apply(index, term uint64, c session.Command) session.Result {
 		id := max(m.marks[c.Node]+1, session.ID(c.Node)<<56|session.ID(c.MS)<<16)
 		m.attachment++
 		s := modelSession{Session: session.Session{
-			ID: id, Timeout: c.Timeout, Owner: c.Node, Attachment: m.attachment, Labels: c.Labels, OpenedIndex: index,
-			OpenedAt: session.TimeOfMS(c.MS),
+			ID: id, Spec: session.Spec{Timeout: c.Timeout, Labels: c.Labels}, Owner: c.Node, Attachment: m.attachment,
+			OpenedIndex: index,
+			OpenedAt:    session.TimeOfMS(c.MS),
 		}}
 		m.marks[c.Node], m.sessions[id], m.requests[c.RequestID] = id, s, modelRequest{id, index}
 		r.Session = s.Session
@@ -105,7 +106,10 @@ func (m *model) apply(index, term uint64, c session.Command) session.Result {
 					ID: named.ID, Cause: c.Cause, LastTouchAge: named.LastTouchAge, Owner: s.Owner, Term: term,
 					Index:    index,
 					Credited: c.Credited, EndedAt: session.TimeOfMS(c.MS), Left: session.Left{Instance: s.Instance},
-					Story: session.Story{Timeout: s.Timeout, OpenedAt: s.OpenedAt, Labels: s.Labels},
+					Story: session.Story{
+						Spec:     session.Spec{Timeout: s.Timeout, Labels: s.Labels},
+						OpenedAt: s.OpenedAt,
+					},
 				}
 			}
 		}
@@ -128,7 +132,8 @@ func (m *model) apply(index, term uint64, c session.Command) session.Result {
 		}
 		m.attachment++
 		s := modelSession{Session: session.Session{
-			ID: c.ID, Timeout: c.Timeout, Owner: c.ID.Node(), Attachment: m.attachment, Labels: c.Labels,
+			ID: c.ID, Spec: session.Spec{Timeout: c.Timeout, Labels: c.Labels}, Owner: c.ID.Node(),
+			Attachment:  m.attachment,
 			OpenedIndex: index,
 			OpenedAt:    session.TimeOfMS(c.MS), Instance: c.Instance,
 		}, attempt: c.Attempt}
@@ -173,7 +178,8 @@ func (m *model) drawLikely(t *rapid.T, index, term uint64) session.Command {
 	).Draw(t, "kind") {
 	case "open":
 		c := session.OpenSession{
-			Node: node.Draw(t, "node"), MS: rapid.Uint64Max(3).Draw(t, "ms"), Timeout: 4 * time.Second,
+			Node: node.Draw(t, "node"), MS: rapid.Uint64Max(3).Draw(t, "ms"),
+			Spec:      session.Spec{Timeout: 4 * time.Second},
 			RequestID: session.RequestID{rapid.ByteRange(1, 30).Draw(t, "request")},
 		}
 		if rapid.Bool().Draw(t, "labelled") {
@@ -214,8 +220,9 @@ func (m *model) drawLikely(t *rapid.T, index, term uint64) session.Command {
 		return c
 	case "upgrade":
 		up := session.UpgradeSession{
-			ID: id.Draw(t, "id"), Timeout: 4 * time.Second, MS: index, Instance: rapid.Uint64Max(2).Draw(t, "instance"),
-			Attempt: rapid.Uint64Max(3).Draw(t, "attempt"),
+			ID: id.Draw(t, "id"), Spec: session.Spec{Timeout: 4 * time.Second}, MS: index,
+			Instance: rapid.Uint64Max(2).Draw(t, "instance"),
+			Attempt:  rapid.Uint64Max(3).Draw(t, "attempt"),
 		}
 		if n := node.Draw(t, "node"); m.marks[n] != 0 && rapid.Bool().Draw(t, "claimed") {
 			up.ID = m.marks[n]
@@ -251,8 +258,8 @@ func sameMove(got, want session.MoveResult) bool {
 	return got.Attachment == want.Attachment && got.Repeated == want.Repeated && errors.Is(got.Err, want.Err)
 }
 
-// One log on two replicas gives the same digest at each index (I6). A snapshot at any index and the rest of the log
-// give the same state as the whole log. The state and all results are those of the model.
+// One log on two replicas gives the same digest at each index (I6 same state). A snapshot at any index and the rest of
+// the log give the same state as the whole log. The state and all results are those of the model.
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, a, b := newModel(), newReplica(), newReplica()
@@ -301,9 +308,9 @@ func TestModel(t *testing.T) {
 		}
 		fresh := newTables()
 		rebuild(fresh, a.tables)
-		if fresh.bytes != a.tables.bytes || fresh.certificates.bytes != a.tables.certificates.bytes {
+		if fresh.bytes != a.tables.bytes || fresh.certificates.Bytes != a.tables.certificates.Bytes {
 			t.Fatalf("%d and %d bytes were counted command by command, and the contents have %d and %d", a.tables.bytes,
-				a.tables.certificates.bytes, fresh.bytes, fresh.certificates.bytes)
+				a.tables.certificates.Bytes, fresh.bytes, fresh.certificates.Bytes)
 		}
 		if fresh.digest() != a.tables.digest() {
 			t.Fatal("the digest that was kept command by command is not the digest of the contents")
@@ -328,7 +335,7 @@ func checkAgainst(t *rapid.T, r *replica, m *model) {
 		t.Fatalf("%d requests are remembered, want %d", got, len(m.requests))
 	}
 	for id, want := range m.requests {
-		if got, ok := r.tables.requests.find(id); !ok || got.session != want.id || got.index != want.index {
+		if got, ok := r.tables.requests.Find(id); !ok || got.Session != want.id || got.Index != want.index {
 			t.Fatalf("request %x is %+v, %v; want %+v", id, got, ok, want)
 		}
 	}
@@ -346,13 +353,13 @@ func rebuild(to, from *tables) {
 			to.setMark(mark)
 		}
 	}
-	for _, r := range slices.Backward(from.sessions.list()) {
+	for _, r := range slices.Backward(sessionsOf(from)) {
 		to.putSession(r)
 	}
-	for _, c := range from.certificates.items {
+	for _, c := range from.certificates.Items {
 		to.addCertificate(c)
 	}
-	for _, q := range slices.Backward(from.requests.list()) {
+	for _, q := range slices.Backward(requestsOf(from)) {
 		to.addRequest(&q)
 	}
 }

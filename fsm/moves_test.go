@@ -9,7 +9,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	logv1 "holdfast/proto/holdfast/log/v1"
 	"holdfast/session"
 )
 
@@ -95,26 +94,5 @@ func TestM1EachOfManyIsMovedOrRefusedByItself(t *testing.T) {
 	}
 	if now, _ := r.Session(c.ID); !reflect.DeepEqual(now, taken) {
 		t.Errorf("the session that was refused is %+v, want %+v", now, taken)
-	}
-}
-
-// Columns of different lengths have no meaning: no node applies such an entry.
-func TestMovesOfUnevenColumnsAreRefused(t *testing.T) {
-	whole := session.MoveSessions{NewOwner: 1, Instance: 2, Sessions: []session.Moving{
-		{ID: 1, Attempt: 1, Named: 1}, {ID: 2, Attempt: 1, Named: 2},
-	}}
-	for field, spoil := range map[string]func(*logv1.MoveSessions){
-		"attempts":   func(m *logv1.MoveSessions) { m.Attempts = m.Attempts[:1] },
-		"named":      func(m *logv1.MoveSessions) { m.Named = append(m.Named, 3) },
-		"session_id": func(m *logv1.MoveSessions) { m.Ids[1] = 0 },
-		"sessions":   func(m *logv1.MoveSessions) { m.Ids, m.Attempts, m.Named = nil, nil, nil },
-		"owner":      func(m *logv1.MoveSessions) { m.Owner = 300 },
-	} {
-		m := commandProto(whole)
-		spoil(m.GetMoveSessions())
-		_, err := commandFrom(m)
-		if told, ok := errors.AsType[*session.FieldError](err); !ok || told.Field != field {
-			t.Errorf("%s: %v, want a FieldError of it", field, err)
-		}
 	}
 }

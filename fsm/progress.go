@@ -11,12 +11,11 @@ import (
 	"holdfast/session"
 )
 
-// progress is what the rest of the node may know of how far the state has come. It moves only after the observers have
-// been told, and reading it takes no lock.
+// progress is the part of the state that moves only after the observers have returned. Reading it takes no lock.
 type progress struct {
 	index      atomic.Uint64
 	attachment atomic.Uint64
-	usedUp     sharedNumbers
+	usedUp     sharedNodeSet
 
 	mu      sync.Mutex
 	waiting btree.Map[uint64, *waiters] // by the index that they wait for; guarded by mu
@@ -28,13 +27,13 @@ type waiters struct {
 	count   int // guarded by progress.mu
 }
 
-// numbers are numbers of nodes, one bit each.
-type numbers [4]uint64
+// nodeSet is a set of node numbers, one bit each.
+type nodeSet [4]uint64
 
-func (n *numbers) has(node session.Node) bool { return n[node/64]>>(node%64)&1 == 1 }
+func (n *nodeSet) has(node session.Node) bool { return n[node/64]>>(node%64)&1 == 1 }
 
 // all returns the node numbers in n.
-func (n *numbers) all() (nodes []session.Node) {
+func (n *nodeSet) all() (nodes []session.Node) {
 	for node := session.Node(1); node <= session.MaxNode; node++ {
 		if n.has(node) {
 			nodes = append(nodes, node)
@@ -43,31 +42,31 @@ func (n *numbers) all() (nodes []session.Node) {
 	return nodes
 }
 
-// sharedNumbers are numbers that are read without a lock.
-type sharedNumbers [4]atomic.Uint64
+// sharedNodeSet is a nodeSet that is read without a lock.
+type sharedNodeSet [4]atomic.Uint64
 
-func (s *sharedNumbers) store(n numbers) {
+func (s *sharedNodeSet) store(n nodeSet) {
 	for i := range s {
 		s[i].Store(n[i])
 	}
 }
 
-func (s *sharedNumbers) has(node session.Node) bool { return s[node/64].Load()>>(node%64)&1 == 1 }
+func (s *sharedNodeSet) has(node session.Node) bool { return s[node/64].Load()>>(node%64)&1 == 1 }
 
-func (s *sharedNumbers) count() (n int) {
+func (s *sharedNodeSet) count() (n int) {
 	for i := range s {
 		n += bits.OnesCount64(s[i].Load())
 	}
 	return n
 }
 
-// publish shows index and attachment, and which node numbers are used up, and wakes the calls that wait for index or
+// publish shows the index, the attachment and the used-up node numbers, and wakes the calls that wait for index or
 // less.
-func (p *progress) publish(index, attachment uint64, usedUp numbers) {
+func (p *progress) publish(index, attachment uint64, usedUp nodeSet) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.usedUp.store(usedUp)
-	// The attachment goes first: a call that waited for the index must find the attachment.
+	// The attachment goes first: a call that has waited for the index must see the attachment.
 	p.attachment.Store(attachment)
 	p.index.Store(index)
 	for {
@@ -80,7 +79,7 @@ func (p *progress) publish(index, attachment uint64, usedUp numbers) {
 	}
 }
 
-// wait returns once index is reached, or with ctx's error.
+// wait returns when index is reached, or with ctx's error.
 func (p *progress) wait(ctx context.Context, index uint64) error {
 	if p.index.Load() >= index {
 		return nil
@@ -98,7 +97,7 @@ func (p *progress) wait(ctx context.Context, index uint64) error {
 	}
 }
 
-// join counts the caller among the waiters of index; nil when index has been reached.
+// join counts the caller among the waiters of index. It returns nil when index is already reached.
 func (p *progress) join(index uint64) *waiters {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
+	"holdfast/fsm/proposer"
 	"holdfast/session"
 	"holdfast/test/bubble"
 )
@@ -18,7 +19,7 @@ type server struct {
 	*replica
 
 	raft     *raft.Raft
-	proposer *Proposer
+	proposer *proposer.Proposer
 	stop     func()
 }
 
@@ -42,7 +43,7 @@ func startServer(t *testing.T, in stores) *server {
 	if s.raft, err = raft.NewRaft(conf, s.State, in.logs, in.logs, in.snapshots, transport); err != nil {
 		t.Fatal(err)
 	}
-	s.proposer = NewProposer(ProposerConfig{Logger: hclog.NewNullLogger()}, s.raft)
+	s.proposer = proposer.New(proposer.Config{Logger: hclog.NewNullLogger()}, s.raft)
 	ctx, cancel := context.WithCancel(t.Context())
 	stopped := make(chan error)
 	go func() { stopped <- s.proposer.Run(ctx) }()
@@ -64,7 +65,8 @@ func (s *server) propose(t *testing.T, c session.Command) session.Result {
 	return result
 }
 
-// awaitCommit waits until the state has reached Raft's commit index, as a leader does for a read (R4).
+// awaitCommit waits until the state has reached Raft's commit index, as a leader does for a read (R4 leadership needs a
+// good round).
 func (s *server) awaitCommit(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -11,13 +11,13 @@ import (
 // errOlderSnapshot is the error of a restore that would take the state back.
 var errOlderSnapshot = errors.New("the snapshot is older than the state")
 
-// Restore replaces the state by a snapshot, and closes the snapshot. It reads the snapshot to its end and checks it
-// before it replaces anything. If the snapshot is cut short, corrupt or of another format, Restore leaves the state as
-// it was, calls [Config.Fatal], and returns an error.
+// Restore replaces the state by a snapshot, and closes the snapshot. It reads and checks the whole snapshot before it
+// replaces anything. If the snapshot is cut short, corrupt or of another format, Restore leaves the state unchanged,
+// calls [Config.Fatal], and returns an error.
 //
-// Restore refuses a snapshot that is older than the state with an error. Raft installs every snapshot that a leader
-// sends, also a delayed copy, and without this refusal would go back to an index up to which its log may have been cut
-// since. The leader sends snapshots until it has a newer one.
+// Restore refuses a snapshot that is older than the state. Raft installs every snapshot that a leader sends, also a
+// delayed copy. Without this refusal Raft would go back to an index up to which the log may have been cut since. The
+// leader sends snapshots until it has a newer one.
 func (s *State) Restore(from io.ReadCloser) error {
 	disk := &diskReader{Reader: from}
 	v, err := readSnapshot(disk)
@@ -37,11 +37,11 @@ func (s *State) Restore(from io.ReadCloser) error {
 		defer s.mu.Unlock()
 		return fmt.Errorf("%w: it is of index %d, and %d has been applied", errOlderSnapshot, v.index, s.index)
 	}
-	v.tables.space.writers.SetLimits(s.writers)
+	v.tables.treeState.writers.SetLimits(s.writers)
 	s.tables, s.index, s.term = &v.tables, v.index, v.term
 	s.digests = [digestRing]digestAt{}
-	s.show(v.index)
-	s.remember(v.index)
+	s.publishTree(v.index)
+	s.recordDigest(v.index)
 	now, observers, treeObservers, usedUp := s.tables.shown, s.observers, s.treeObservers, s.tables.usedUp
 	s.mu.Unlock()
 
@@ -52,11 +52,11 @@ func (s *State) Restore(from io.ReadCloser) error {
 		o.RestoredTree(now)
 	}
 	s.progress.publish(v.index, v.tables.attachment, usedUp)
-	s.logger.Info("snapshot restored", "index", v.index, "sessions", v.tables.sessions.size())
+	s.logger.Info("snapshot restored", "index", v.index, "sessions", v.tables.sessions.Len())
 	return nil
 }
 
-// CheckSnapshot reads a snapshot to its end, and returns the index of the newest entry in it and the term of the newest
+// CheckSnapshot reads a snapshot to its end, and returns the index of the newest entry and the term of the newest
 // command. It returns an error for every snapshot that [State.Restore] cannot read. Safe for concurrent use.
 func CheckSnapshot(from io.Reader) (index, term uint64, err error) {
 	v, err := readSnapshot(from)
@@ -66,7 +66,7 @@ func CheckSnapshot(from io.Reader) (index, term uint64, err error) {
 	return v.index, v.term, nil
 }
 
-// diskReader keeps the error of a failed read, to tell a failing disk from a corrupt snapshot.
+// diskReader keeps the error of a failed read, to distinguish a failing disk from a corrupt snapshot.
 type diskReader struct {
 	io.Reader
 	err error

@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"holdfast/fsm/certificates"
 	logv1 "holdfast/proto/holdfast/log/v1"
 	"holdfast/session"
 )
@@ -145,8 +146,8 @@ func TestRestoreRefusesWhatMakesNoSense(t *testing.T) {
 		change func([]*logv1.Record)
 		want   string
 	}{
-		"empty record": {set(mark, func(m *logv1.Record) { m.Record = nil }), "record 1: it is empty"},
-		"no header":    {swap(header, mark), "record 0: mark: it comes before the header"},
+		"empty record": {set(mark, func(m *logv1.Record) { m.Record = nil }), "record 1: empty"},
+		"no header":    {swap(header, mark), "record 0: mark: comes before the header"},
 		"two headers":  {func(all []*logv1.Record) { all[1] = all[0] }, "record 1: header: the file has a second header"},
 		"another format": {
 			set(header, func(m *logv1.Record) { m.GetHeader().Version = 2 }),
@@ -207,7 +208,7 @@ func TestRestoreRefusesWhatMakesNoSense(t *testing.T) {
 			set(mark, func(m *logv1.Record) { m.GetMark().Id = 1 << 56 }), "above its node's mark",
 		},
 		"mark changed":          {set(mark, func(m *logv1.Record) { m.GetMark().Id++ }), "digest"},
-		"session before marks":  {swap(mark+1, first), "record 3: mark: it comes after records of a later part"},
+		"session before marks":  {swap(mark+1, first), "record 3: mark: comes after records of a later part"},
 		"sessions out of order": {swap(first, labelled), "session: "},
 		"session of no node": {
 			set(first, func(m *logv1.Record) { m.GetSession().Id = 255 << 56 }),
@@ -323,7 +324,10 @@ func TestRestoreRefusesMissingCertificates(t *testing.T) {
 		r := newReplica()
 		r.tables.issued = issued
 		if kept {
-			r.tables.addCertificate(&certificate{id: 1, number: issued, owner: 1, cause: session.CauseClosed, story: &session.Story{Timeout: 1e9}})
+			r.tables.addCertificate(&certificates.Certificate{
+				ID: 1, Number: issued, Owner: 1,
+				Cause: session.CauseClosed, Story: &session.Story{Spec: session.Spec{Timeout: 1e9}},
+			})
 		}
 		b := r.snapshot(t)
 		if issued == 0 {

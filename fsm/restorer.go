@@ -6,14 +6,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
+	"holdfast/fsm/certificates"
+	"holdfast/fsm/codec"
+	"holdfast/fsm/requests"
+	"holdfast/fsm/sessions"
 	logv1 "holdfast/proto/holdfast/log/v1"
 	"holdfast/session"
 )
 
-// readSnapshot returns the state that writeSnapshot wrote. The view's tables can be written to.
+// readSnapshot reads a snapshot of writeSnapshot to its end. The caller may change the tables of the view.
 func readSnapshot(from io.Reader) (*View, error) {
 	r := &restorer{recordReader: recordReader{r: bufio.NewReaderSize(from, snapshotBuffer)}, tables: emptyTables()}
 	if err := r.magic(); err != nil {
@@ -25,7 +31,7 @@ func readSnapshot(from io.Reader) (*View, error) {
 		if err != nil {
 			return nil, fmt.Errorf("record %d: %w", number, err)
 		}
-		if err := r.take(m); err != nil {
+		if err := r.add(m); err != nil {
 			return nil, fmt.Errorf("record %d: %w", number, err)
 		}
 	}
@@ -35,7 +41,7 @@ func readSnapshot(from io.Reader) (*View, error) {
 	return &View{index: r.header.GetIndex(), term: r.header.GetTerm(), tables: *r.tables}, nil
 }
 
-// part is a part of a snapshot file. The parts come in this order.
+// part is a part of a snapshot file. The parts follow each other in this order.
 type part int
 
 const (
@@ -56,29 +62,29 @@ type restorer struct {
 	header *logv1.Header
 	tables *tables
 	last   uint64 // key of the newest record of this part
-	// hanging restores what hangs on the sessions; nil before the header.
-	hanging *spaceRestorer
+	// treeRestorer restores the tree state. It is nil before the header.
+	treeRestorer *treeRestorer
 }
 
-func (r *restorer) take(one record) error {
-	if one.ofTree != nil {
-		return r.takeOfTree(one.ofTree)
+func (r *restorer) add(one record) error {
+	if one.treeRecord != nil {
+		return r.addTreeRecord(one.treeRecord)
 	}
 	switch m := one.GetRecord().(type) {
 	case *logv1.Record_Header:
-		return named("header", r.takeHeader(m.Header))
+		return named("header", r.addHeader(m.Header))
 	case *logv1.Record_Mark:
-		return named("mark", r.takeMark(m.Mark))
+		return named("mark", r.addMark(m.Mark))
 	case *logv1.Record_Session:
-		return named("session", r.takeSession(m.Session))
+		return named("session", r.addSession(m.Session))
 	case *logv1.Record_Certificate:
-		return named("certificate", r.takeCertificate(m.Certificate))
+		return named("certificate", r.addCertificate(m.Certificate))
 	case *logv1.Record_OpenRequest:
-		return named("open_request", r.takeRequest(m.OpenRequest))
+		return named("open_request", r.addRequest(m.OpenRequest))
 	case *logv1.Record_Trailer:
-		return named("trailer", r.takeTrailer(m.Trailer))
+		return named("trailer", r.checkTrailer(m.Trailer))
 	default:
-		return errors.New("it is empty")
+		return errors.New("empty")
 	}
 }
 
@@ -90,14 +96,14 @@ func named(record string, err error) error {
 	return nil
 }
 
-// enter checks that a record of the part next may come now, that its key is above the key of the record before, and
-// that it has no unknown fields.
+// enter checks that a record of the part next may follow, that its key is above the key of the record before, and that
+// the record has no unknown fields.
 func (r *restorer) enter(next part, m proto.Message, key uint64) error {
 	switch {
 	case r.header == nil:
-		return errors.New("it comes before the header")
+		return errors.New("comes before the header")
 	case next < r.at:
-		return errors.New("it comes after records of a later part")
+		return errors.New("comes after records of a later part")
 	case next == r.at && key <= r.last:
 		return fmt.Errorf("%d comes after %d", key, r.last)
 	}
@@ -110,23 +116,23 @@ func (r *restorer) enter(next part, m proto.Message, key uint64) error {
 	if m == nil {
 		return nil // package form has read it, and knows all its fields
 	}
-	return noUnknownFields(m)
+	return codec.NoUnknownFields(m)
 }
 
-func (r *restorer) takeHeader(m *logv1.Header) error {
+func (r *restorer) addHeader(m *logv1.Header) error {
 	if r.header != nil {
 		return errors.New("the file has a second header")
 	}
-	// The numbers come first: a header of another release may have fields more.
+	// The numbers come first: a header of another release may have further fields.
 	err := session.CheckFormat("the snapshot", uint64(m.GetVersion()), session.SnapshotFormat, "")
-	if err = cmp.Or(err, checkLevel(m.GetLevel()), noUnknownFields(m)); err != nil {
+	if err = cmp.Or(err, codec.CheckLevel(m.GetLevel()), codec.NoUnknownFields(m)); err != nil {
 		return err
 	}
 	capacity, err := capacityFrom(m)
 	if err != nil {
 		return err
 	}
-	key, err := keyFrom(m.GetClusterKey())
+	key, err := codec.KeyFrom(m.GetClusterKey())
 	if err != nil {
 		return err
 	}
@@ -135,20 +141,20 @@ func (r *restorer) takeHeader(m *logv1.Header) error {
 	return r.beginTree(m)
 }
 
-// capacityFrom returns the capacity in a header, which is zero before the first SetCapacity.
+// capacityFrom decodes the capacity of a header, which is zero before the first SetCapacity.
 func capacityFrom(m *logv1.Header) (session.Capacity, error) {
 	c := session.Capacity{MaxSessions: m.GetMaxSessions(), MaxBytes: m.GetMaxStateBytes()}
 	if c == (session.Capacity{}) {
 		return c, nil
 	}
-	return c, checkCapacity(c)
+	return c, codec.CheckCapacity(c)
 }
 
-func (r *restorer) takeMark(m *logv1.Mark) error {
+func (r *restorer) addMark(m *logv1.Mark) error {
 	if err := r.enter(inMarks, m, uint64(m.GetNode())); err != nil {
 		return err
 	}
-	node, err := nodeFrom("node", m.GetNode())
+	node, err := codec.NodeFrom("node", m.GetNode())
 	if err != nil {
 		return err
 	}
@@ -160,105 +166,84 @@ func (r *restorer) takeMark(m *logv1.Mark) error {
 	return nil
 }
 
-func (r *restorer) takeSession(m *logv1.Session) error {
+func (r *restorer) addSession(m *logv1.Session) error {
 	if err := r.enter(inSessions, m, m.GetId()); err != nil {
 		return err
 	}
-	id := session.ID(m.GetId())
-	owner, err := nodeFrom("owner", m.GetOwner())
-	if err != nil {
-		return err
-	}
-	labels, err := labelsFrom(m.GetLabels())
-	if err != nil {
-		return err
-	}
+	s, err := sessions.Decode(m)
 	switch {
-	case !id.Node().Valid() || id > r.tables.marks[id.Node()]:
-		return fmt.Errorf("id %v is above its node's mark", id)
-	case m.GetTimeoutMs() == 0 || unpackTimeout(m.GetTimeoutMs()) > session.MaxTimeout:
-		return outOfRange("timeout_ms", "1 ms to "+session.MaxTimeout.String())
-	case m.GetAttachment() == 0 || m.GetAttachment() > r.tables.attachment:
-		return outOfRange("attachment", fmt.Sprintf("1 to the header's %d", r.tables.attachment))
-	}
-	s := &storedSession{
-		id: id, attachment: m.GetAttachment(), owner: owner, timeoutMS: m.GetTimeoutMs(),
-		instance: m.GetInstance(), attempt: m.GetAttempt(), openedIndex: m.GetOpenedIndex(), openedMS: m.GetOpenedMs(),
-	}
-	if len(labels) > 0 {
-		s.labels = &labels
+	case err != nil:
+		return err
+	case !s.ID.Node().Valid() || s.ID > r.tables.marks[s.ID.Node()]:
+		return fmt.Errorf("id %v is above its node's mark", s.ID)
+	case s.Attachment == 0 || s.Attachment > r.tables.attachment:
+		return codec.OutOfRange("attachment", fmt.Sprintf("1 to the header's %d", r.tables.attachment))
 	}
 	r.tables.putSession(s)
-	return r.takeKept(m)
+	return r.addExtension(m)
 }
 
-func (r *restorer) takeCertificate(m *logv1.Certificate) error {
+// addExtension adds the extension in a session's record.
+func (r *restorer) addExtension(m *logv1.Session) error {
+	switch {
+	case m.GetKeptMs() == 0:
+		return nil
+	case m.GetKeptMs() > codec.MaxClockMS:
+		return codec.OutOfRange("kept_ms", "below 2^43")
+	case len(r.treeRestorer.state.extensions.all) == session.MaxExtended:
+		return errors.New("the file has too many sessions with kept_ms: at most " + strconv.Itoa(session.MaxExtended))
+	}
+	r.treeRestorer.state.extend(extension{session.ID(m.GetId()), time.Duration(m.GetKeptMs()) * time.Millisecond})
+	return nil
+}
+
+func (r *restorer) addCertificate(m *logv1.Certificate) error {
 	first := r.at != inCertificates
-	// Numbers begin at 0, keys above 0.
+	// Numbers begin at 0, keys must be above 0.
 	if err := r.enter(inCertificates, m, m.GetNumber()+1); err != nil {
 		return err
 	}
-	owner, err := nodeFrom("owner", m.GetOwner())
-	if err != nil {
-		return err
-	}
-	cause, err := causeFrom(m.GetCause())
-	if err != nil {
-		return err
-	}
-	clocks, err := clocksFrom(0, m.GetClockMs())
+	c, err := certificates.Decode(m)
 	if err != nil {
 		return err
 	}
 	if first {
-		r.tables.issued = m.GetNumber()
+		r.tables.issued = c.Number
 	}
-	if m.GetNumber() != r.tables.issued {
-		return fmt.Errorf("number is %d, and %d must come next", m.GetNumber(), r.tables.issued)
+	if c.Number != r.tables.issued {
+		return fmt.Errorf("number is %d, and %d must come next", c.Number, r.tables.issued)
 	}
-	c := &certificate{
-		id: session.ID(m.GetId()), number: m.GetNumber(), term: m.GetTerm(), index: m.GetIndex(),
-		credited: m.GetCreditedMs(), ms: m.GetMs(), clock: clocks.Log,
-		age: m.GetLastTouchAgeMsPlus_1(), owner: owner, cause: cause,
-	}
-	if c.left, err = leftFrom(m); err != nil {
-		return err
-	}
-	if c.story, err = storyFrom(m); err != nil {
-		return err
-	}
-	if _, ok := r.tables.certificate(c.id); ok || c.id == 0 {
-		return fmt.Errorf("session %v has a second certificate, or is no session", c.id)
+	if _, ok := r.tables.certificate(c.ID); ok || c.ID == 0 {
+		return fmt.Errorf("session %v has a second certificate, or is no session", c.ID)
 	}
 	r.tables.addCertificate(c)
 	return nil
 }
 
-func (r *restorer) takeRequest(m *logv1.OpenRequest) error {
+func (r *restorer) addRequest(m *logv1.OpenRequest) error {
 	if r.at == inRequests && m.GetIndex() == r.last {
 		r.last-- // the opens of one entry have its index
 	}
 	if err := r.enter(inRequests, m, m.GetIndex()); err != nil {
 		return err
 	}
-	id, err := requestIDFrom(m.GetRequestId())
+	q, err := requests.Decode(m)
 	if err != nil {
 		return err
 	}
-	q := &request{id: id, session: session.ID(m.GetSessionId()), index: m.GetIndex()}
-	if _, ok := r.tables.requests.find(q.id); ok {
+	if _, ok := r.tables.requests.Find(q.ID); ok {
 		return errors.New("the file has a second open_request with this request_id")
 	}
 	r.tables.addRequest(q)
 	return nil
 }
 
-func (r *restorer) takeTrailer(m *logv1.Trailer) error {
+func (r *restorer) checkTrailer(m *logv1.Trailer) error {
 	if err := r.enter(atEnd, m, 0); err != nil {
 		return err
 	}
 	t := r.tables
-	kept := t.certificates.items
+	kept := t.certificates.Items
 	if len(kept) == 0 {
 		t.issued = r.header.GetCertificates()
 	}
@@ -266,7 +251,7 @@ func (r *restorer) takeTrailer(m *logv1.Trailer) error {
 		return fmt.Errorf("the file has %d certificates up to number %d, and the header says %d", len(kept), t.issued,
 			r.header.GetCertificates())
 	}
-	if all := uint64(len(kept)) == t.issued; all != (t.forgotten == 0) || len(kept) > 0 && kept[0].index < t.forgotten {
+	if all := uint64(len(kept)) == t.issued; all != (t.forgotten == 0) || len(kept) > 0 && kept[0].Index < t.forgotten {
 		return fmt.Errorf("the file has %d of %d certificates, and the header says that one at index %d was dropped last",
 			len(kept), t.issued, t.forgotten)
 	}

@@ -2,13 +2,14 @@ package fsm
 
 import (
 	"errors"
-	"fmt"
 	"reflect"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
+	"holdfast/fsm/certificates"
+	"holdfast/fsm/sessions"
 	"holdfast/session"
 	"holdfast/tree"
 )
@@ -76,8 +77,9 @@ func TestOpenGivesTheSession(t *testing.T) {
 	c.Labels = session.Labels{{Key: "app", Value: "x"}}
 	got := r.open(t, c)
 	want := session.Session{
-		ID: 1<<56 | 1000<<16, Timeout: 4 * time.Second, Owner: 1, Attachment: 1, Labels: c.Labels, OpenedIndex: 2,
-		OpenedAt: session.Epoch().Add(time.Second),
+		ID: 1<<56 | 1000<<16, Spec: session.Spec{Timeout: 4 * time.Second, Labels: c.Labels}, Owner: 1, Attachment: 1,
+		OpenedIndex: 2,
+		OpenedAt:    session.Epoch().Add(time.Second),
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("open = %+v\nwant %+v", got, want)
@@ -257,7 +259,7 @@ func TestCertificate(t *testing.T) {
 		ID: s.ID, Cause: session.CauseExpired, LastTouchAge: 4 * time.Second, Owner: 1, Term: 9, Index: 2,
 		Credited: time.Second,
 		EndedAt:  session.TimeOfMS(9000),
-		Story:    session.Story{Timeout: s.Timeout, OpenedAt: s.OpenedAt},
+		Story:    session.Story{Spec: session.Spec{Timeout: s.Timeout}, OpenedAt: s.OpenedAt},
 	}
 	r.apply(t, 9, closing(9, s))
 	if got, ok := r.Certificate(s.ID); !ok || !got.Equal(want) {
@@ -282,13 +284,13 @@ func TestCertificatesAreARing(t *testing.T) {
 			c.RequestID = session.RequestID{byte(request), byte(request >> 8), byte(request >> 16), 1}
 			opens = append(opens, c)
 		}
-		var sessions []session.Session
+		var opened []session.Session
 		for _, result := range r.apply(t, 1, opens...) {
-			sessions = append(sessions, result.Session)
+			opened = append(opened, result.Session)
 		}
-		sessions = sessions[:min(len(sessions), certificateLimit+over-len(all))]
-		r.apply(t, 1, closing(1, sessions...))
-		for _, s := range sessions {
+		opened = opened[:min(len(opened), certificateLimit+over-len(all))]
+		r.apply(t, 1, closing(1, opened...))
+		for _, s := range opened {
 			all = append(all, s.ID)
 		}
 	}
@@ -326,7 +328,7 @@ func TestConfigureKeepsTheFirstKey(t *testing.T) {
 
 // I5: at every moment a View shows all of the sessions that end in one entry, or none of them.
 func TestI5DeathIsAtomic(t *testing.T) {
-	const rounds, sessions = 20, 200
+	const rounds, count = 20, 200
 	r := newReplica()
 	stop := make(chan struct{})
 	var readers sync.WaitGroup
@@ -338,8 +340,8 @@ func TestI5DeathIsAtomic(t *testing.T) {
 					return
 				default:
 				}
-				if v := r.Frozen(); v.Len() != 0 && v.Len() != sessions {
-					t.Errorf("index %d shows %d sessions of %d", v.Index(), v.Len(), sessions)
+				if v := r.Frozen(); v.Len() != 0 && v.Len() != count {
+					t.Errorf("index %d shows %d sessions of %d", v.Index(), v.Len(), count)
 					return
 				}
 			}
@@ -347,7 +349,7 @@ func TestI5DeathIsAtomic(t *testing.T) {
 	}
 	for round := range rounds {
 		var opens []session.Command
-		for i := range sessions {
+		for i := range count {
 			c := opening(1)
 			c.RequestID = session.RequestID{1, byte(round), byte(i), byte(i >> 8)}
 			opens = append(opens, c)
@@ -369,7 +371,7 @@ func TestI6DigestCoversEverything(t *testing.T) {
 		r.do(t, closing(1, r.open(t, opening(2))))
 		return r
 	}
-	change := func(change func(*storedSession)) func(*replica) {
+	change := func(change func(*sessions.Row)) func(*replica) {
 		return func(r *replica) {
 			old, _ := r.tables.session(1<<56 | 1000<<16)
 			changed := *old
@@ -379,15 +381,8 @@ func TestI6DigestCoversEverything(t *testing.T) {
 	}
 	changes := map[string]func(*replica){
 		"nothing":      func(*replica) {},
-		"attachment":   change(func(s *storedSession) { s.attachment++ }),
-		"owner":        change(func(s *storedSession) { s.owner++ }),
-		"timeout":      change(func(s *storedSession) { s.timeoutMS++ }),
-		"instance":     change(func(s *storedSession) { s.instance++ }),
-		"attempt":      change(func(s *storedSession) { s.attempt++ }),
-		"opened index": change(func(s *storedSession) { s.openedIndex++ }),
-		"opened ms":    change(func(s *storedSession) { s.openedMS++ }),
-		"label":        change(func(s *storedSession) { s.labels = &session.Labels{{Key: "k", Value: "ab"}} }),
-		"label's edge": change(func(s *storedSession) { s.labels = &session.Labels{{Key: "ka", Value: "b"}} }),
+		"label":        change(func(s *sessions.Row) { s.Labels = &session.Labels{{Key: "k", Value: "ab"}} }),
+		"label's edge": change(func(s *sessions.Row) { s.Labels = &session.Labels{{Key: "ka", Value: "b"}} }),
 		"mark":         func(r *replica) { r.tables.setMark(1<<56 | 2000<<16) },
 		"counter":      func(r *replica) { r.tables.attachment++ },
 		"key":          func(r *replica) { r.tables.key[31] = 1 },
@@ -395,24 +390,14 @@ func TestI6DigestCoversEverything(t *testing.T) {
 		"request":      func(r *replica) { r.tables.forgetRequests(1) },
 		"requests":     func(r *replica) { r.tables.forgetRequests(2) },
 		"gone": func(r *replica) {
-			d, one := drops{sessions: &r.tables.sessions}, storedSession{}
-			d.find(1<<56|1000<<16, &one)
-			r.tables.dropSession(&d, &one)
-			d.end()
+			d, one := r.tables.sessions.Remover(), sessions.Row{}
+			d.Find(1<<56|1000<<16, &one)
+			r.tables.removeSession(&d, &one)
+			d.End()
 		},
-		"certificate": func(r *replica) { r.tables.addCertificate(&certificate{id: 5, number: 1, story: &session.Story{}}) },
-	}
-	for i, set := range []func(*certificate){
-		func(c *certificate) { c.term++ }, func(c *certificate) { c.index++ }, func(c *certificate) { c.credited++ },
-		func(c *certificate) {
-			c.ms++
-		}, func(c *certificate) { c.age++ }, func(c *certificate) { c.owner++ }, func(c *certificate) { c.cause++ },
-	} {
-		changes[fmt.Sprintf("certificate's field %d", i)] = func(r *replica) {
-			c := &certificate{id: 5, number: 1, story: &session.Story{}}
-			set(c)
-			r.tables.addCertificate(c)
-		}
+		"certificate": func(r *replica) {
+			r.tables.addCertificate(&certificates.Certificate{ID: 5, Number: 1, Story: &session.Story{}})
+		},
 	}
 	seen := map[[16]byte]string{}
 	for name, change := range changes {
@@ -426,14 +411,14 @@ func TestI6DigestCoversEverything(t *testing.T) {
 	}
 }
 
-// D2 of the tree: an entry has 65,535 positions. A command that finds none, with the sessions that it may end, changes
-// nothing and may come again.
+// D2: an entry has 65,535 positions. A command that finds none, with the sessions that it may end, changes nothing and
+// may come again.
 func TestPositionsOfAnEntry(t *testing.T) {
 	r := newReplica()
 	s := r.open(t, opening(1))
 	all := make([]session.Command, 0, tree.MaxPosition+1)
 	for range tree.MaxPosition - 1 {
-		all = append(all, marked(0))
+		all = append(all, session.ForgetRequests{})
 	}
 	all = append(all, closing(1, s), opening(2), opening(3))
 	results := r.apply(t, 1, all...)

@@ -3,18 +3,21 @@ package fsm
 import (
 	"fmt"
 
+	"holdfast/fsm/digest"
+	"holdfast/fsm/requests"
+	"holdfast/fsm/sessions"
 	"holdfast/session"
 )
 
-// scrubRun is the number of things that are hashed in a row, in about a millisecond of a processor.
+// scrubRun is the number of elements that are hashed in a row, in about a millisecond of a processor.
 const scrubRun = 5000
 
-// DamageError says that the contents of a state do not match its digest, or what it keeps of them: memory was corrupted,
-// or the program has a fault.
+// DamageError says that the contents of a state do not match its digest or its counts: memory was corrupted, or the
+// program has a fault.
 type DamageError struct {
 	// Index is the index of the copy that was checked.
 	Index uint64
-	// Err names what is wrong of that which follows from the contents of the tree and its writers; nil if that is sound.
+	// Err describes damage in the indexes and counts of the tree and its writers; nil if they are sound.
 	Err error
 }
 
@@ -27,32 +30,33 @@ func (e *DamageError) Error() string {
 	return fmt.Sprintf(damage, e.Index)
 }
 
-// Unwrap returns what is wrong.
+// Unwrap returns Err.
 func (e *DamageError) Unwrap() error { return e.Err }
 
-// tally is what the tables keep up to date command by command, and could compute from their contents.
+// tally has the values that the tables update with each command, and that follow from their contents.
 type tally struct {
-	sum setHash
-	// space is the digest of what hangs on the sessions.
-	space setHash
-	// bytes are not in the digest. If they are damaged, the state differs from the other nodes' only after the first
-	// open that they decide. Before that, a leader would refuse opens for the whole cluster (State.Room).
+	sum digest.Set
+	// tree is the hash of the elements of the tree state.
+	tree digest.Set
+	// bytes is not in the digest. If bytes is damaged, the state differs from the other nodes' only after the first
+	// open that it decides. Before that, a leader would refuse opens for the whole cluster ([State.CheckCapacity]).
 	bytes uint64
-	// certificates are their bytes, which decide when they are dropped.
+	// certificates is the bytes of the certificates, which decide when certificates are dropped.
 	certificates uint64
 }
 
-// Scrub computes the digest of the state, and the bytes that the capacity bounds (O4), from a frozen copy. It compares
-// them with the values that are kept up to date command by command, which do not show what happens to memory between
-// two commands. If they differ the error is a [DamageError], and from then on the state has the computed digest and
-// bytes. So if the contents are damaged, the digest differs from the other nodes' (D1).
+// Scrub finds damage of memory (C1 digest comparison). It computes the digest of the state, and the bytes that the
+// capacity bounds (O4 state limits), from a frozen copy. It compares them with the values that commands have updated:
+// damage between two commands does not show in those values. If they differ, the error is a [DamageError], and the
+// state has the computed digest and bytes from then on. So the digest of a damaged state differs from the other nodes'
+// digests.
 //
-// It also computes what the tree and its writers keep about their contents, such as indexes, and the sums that decide
-// which writes are refused. The digest does not have these. If one is damaged the digest is made to differ: what the node
-// decides next may be wrong.
+// Scrub also computes what the tree and its writers derive from their contents, such as indexes, and the sums that
+// decide which writes are refused. The digest does not have these. If one of them is damaged, Scrub makes the digest
+// differ: the node may decide the next commands wrongly.
 //
-// Scrub calls pace after every few thousand things, and returns its error. It may run beside Apply, and is safe for
-// concurrent use.
+// Scrub calls pace after every few thousand elements, and returns pace's error. Safe for concurrent use, also during
+// Apply.
 func (s *State) Scrub(pace func() error) error {
 	s.mu.Lock()
 	live, v := s.tables, s.frozen()
@@ -63,32 +67,32 @@ func (s *State) Scrub(pace func() error) error {
 // verify compares the tally of v, a frozen copy of live, with the contents of v.
 func (s *State) verify(v *View, live *tables, pace func() error) error {
 	is, damaged, err := v.tables.recount(pace)
-	was := tally{v.tables.sum, v.tables.spaceSum(), v.tables.bytes, v.tables.certificates.bytes}
+	was := tally{v.tables.sum, v.tables.treeSum(), v.tables.bytes, v.tables.certificates.Bytes}
 	if err != nil || is == was && damaged == nil {
 		return err
 	}
 	if damaged != nil {
-		is.space.add([]byte(damaged.Error()))
+		is.tree.Add([]byte(damaged.Error()))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.tables != live { // a snapshot has replaced it
 		return nil
 	}
-	// The changes since the copy count the same for both.
-	live.sum.plus(is.sum)
-	live.sum.minus(was.sum)
+	// The changes since the copy count the same in both.
+	live.sum.Plus(is.sum)
+	live.sum.Minus(was.sum)
 	live.bytes += is.bytes - was.bytes
-	live.certificates.bytes += is.certificates - was.certificates
-	live.space.sum.plus(is.space)
-	live.space.sum.minus(was.space)
-	s.show(s.index)
-	s.remember(s.index)
+	live.certificates.Bytes += is.certificates - was.certificates
+	live.treeState.sum.Plus(is.tree)
+	live.treeState.sum.Minus(was.tree)
+	s.publishTree(s.index)
+	s.recordDigest(s.index)
 	return &DamageError{v.index, damaged}
 }
 
-// recount computes the tally from the contents of t. damaged names what is wrong of that which follows from the contents
-// of the tree and its writers. err is that of pace.
+// recount computes the tally from the contents of t. damaged describes damage in the indexes and counts of the tree and
+// its writers. err is pace's error.
 func (t *tables) recount(pace func() error) (all tally, damaged, err error) {
 	var (
 		scratch []byte
@@ -102,7 +106,7 @@ func (t *tables) recount(pace func() error) (all tally, damaged, err error) {
 	}
 	add := func(canonical []byte, cost uint64) bool {
 		scratch = canonical
-		all.sum.add(canonical)
+		all.sum.Add(canonical)
 		all.bytes += cost
 		return paced()
 	}
@@ -111,22 +115,22 @@ func (t *tables) recount(pace func() error) (all tally, damaged, err error) {
 			return all, nil, err
 		}
 	}
-	t.sessions.ascend(0, func(r *storedSession) bool { return add(r.canonical(scratch), r.cost()) })
-	for _, c := range t.certificates.items {
-		if err != nil || !add(c.canonical(scratch), 0) {
+	t.sessions.Ascend(0, func(r *sessions.Row) bool { return add(r.Canonical(scratch), r.Cost()) })
+	for _, c := range t.certificates.Items {
+		if err != nil || !add(c.Canonical(scratch), 0) {
 			return all, nil, err
 		}
-		all.certificates += c.cost()
+		all.certificates += c.Cost()
 	}
 	if err == nil {
-		t.requests.all(func(q request) bool { return add(q.canonical(scratch), session.RequestBytes) })
+		t.requests.All(func(q requests.Request) bool { return add(q.Canonical(scratch), session.RequestBytes) })
 	}
 	if err == nil {
 		one := func() error {
 			paced()
 			return err
 		}
-		damaged = t.verifySpace(&all.space, one, func() error {
+		damaged = t.verifyTree(&all.tree, one, func() error {
 			if pace != nil {
 				err = pace()
 			}
@@ -139,14 +143,15 @@ func (t *tables) recount(pace func() error) (all tally, damaged, err error) {
 	return all, damaged, nil
 }
 
-// verifySpace checks what the tree and its writers keep about their contents, and adds all that their digest has to sum.
-// It calls one for each thing of the writers, and run for each few thousand of the tree, and returns their error.
-func (t *tables) verifySpace(sum *setHash, one, run func() error) error {
-	for _, one := range t.shown.keeps.all {
-		sum.add(one.canonical())
+// verifyTree checks what the tree and its writers derive from their contents, and adds the elements of the tree state
+// to sum. It calls one for each element of the writers, and run for each few thousand of the tree, and returns their
+// error.
+func (t *tables) verifyTree(sum *digest.Set, one, run func() error) error {
+	for _, one := range t.shown.extensions.all {
+		sum.Add(one.canonical())
 	}
 	err := t.shown.Writers.Verify(func(canonical []byte) error {
-		sum.add(canonical)
+		sum.Add(canonical)
 		return one()
 	})
 	if err != nil {
@@ -159,9 +164,9 @@ func (t *tables) verifySpace(sum *setHash, one, run func() error) error {
 	return t.shown.Root.Verify(adding{sum}, alive, run)
 }
 
-// adding is a digest to which things are added alone.
-type adding struct{ sum *setHash }
+// adding lets the tree add its elements to sum.
+type adding struct{ sum *digest.Set }
 
-func (a adding) Add(canonical []byte) { a.sum.add(canonical) }
+func (a adding) Add(canonical []byte) { a.sum.Add(canonical) }
 
-func (a adding) Remove(canonical []byte) { a.sum.remove(canonical) }
+func (a adding) Remove(canonical []byte) { a.sum.Remove(canonical) }

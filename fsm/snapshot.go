@@ -7,6 +7,9 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"holdfast/fsm/codec"
+	"holdfast/fsm/requests"
+	"holdfast/fsm/sessions"
 	logv1 "holdfast/proto/holdfast/log/v1"
 	"holdfast/session"
 	"holdfast/tree/form"
@@ -26,12 +29,12 @@ import (
 //	message    holdfast.log.v1.Record
 //
 // The records are, in this order: one Header; a Mark for each node number that was ever used, by node number; the
-// Sessions, by id; the Writers, by session; the TreeEntries, by depth and path (D7); the Certificates, by number; the
-// OpenRequests, oldest first; one Trailer, after which the file ends.
-// The Trailer holds the number of records before it and the digest of the state. The same state gives the same bytes.
+// Sessions, by id; the Writers, by session; the TreeEntries, by depth and path (D7 tree snapshots); the Certificates,
+// by number; the OpenRequests, oldest first; one Trailer, after which the file ends. The Trailer holds the number of
+// records before it and the digest of the state. The same state gives the same bytes.
 //
-// Header.version is the number of this format. A node refuses a file with another number, and one whose feature level
-// it does not know (W8).
+// Header.version is the number of this format. A node refuses a file with another number, or with an unknown feature
+// level (W8 feature level).
 const (
 	snapshotMagic = "holdfast snapshot\n"
 	maxRecordSize = form.MaxRecord
@@ -39,14 +42,14 @@ const (
 	snapshotBuffer = 64 << 10
 )
 
-// snapshot is a frozen state on its way to the disk.
+// snapshot is a frozen state that Raft writes to disk.
 type snapshot struct {
 	view *View
-	// verify returns an error when the view is damaged: then nothing may be written.
+	// verify returns an error when the view is damaged: Persist then writes nothing.
 	verify func() error
 }
 
-// Persist writes the snapshot. Raft calls it beside Apply.
+// Persist writes the snapshot. Raft calls it while the state applies entries.
 func (s *snapshot) Persist(sink raft.SnapshotSink) error {
 	err := s.verify()
 	if err == nil {
@@ -64,7 +67,7 @@ func (s *snapshot) Persist(sink raft.SnapshotSink) error {
 	return nil
 }
 
-// Release does nothing: a view is garbage once it has no readers.
+// Release does nothing: a view is garbage when it has no readers.
 func (s *snapshot) Release() {}
 
 func writeSnapshot(w io.Writer, v *View) error {
@@ -73,9 +76,9 @@ func writeSnapshot(w io.Writer, v *View) error {
 	t := &v.tables
 	header := &logv1.Header{
 		Version: session.SnapshotFormat, Index: v.index, Term: v.term, Attachment: t.attachment,
-		ClusterKey: keyBytes(t.key), Certificates: t.issued, ForgottenIndex: t.forgotten,
+		ClusterKey: codec.KeyBytes(t.key), Certificates: t.issued, ForgottenIndex: t.forgotten,
 		MaxSessions: t.capacity.MaxSessions, MaxStateBytes: t.capacity.MaxBytes,
-		Level: t.shown.Level, Limits: limitsProto(t.shown.Limits),
+		Level: t.shown.Level, Limits: codec.LimitsProto(t.shown.Limits),
 	}
 	setTime(header, t.shown.Time)
 	rw.record(&logv1.Record{Record: &logv1.Record_Header{Header: header}})
@@ -87,8 +90,8 @@ func writeSnapshot(w io.Writer, v *View) error {
 	}
 	writeSessions(rw, t)
 	writeTree(rw, t.shown)
-	for _, c := range t.certificates.items {
-		rw.record(&logv1.Record{Record: &logv1.Record_Certificate{Certificate: certificateProto(c)}})
+	for _, c := range t.certificates.Items {
+		rw.record(&logv1.Record{Record: &logv1.Record_Certificate{Certificate: c.Encode()}})
 	}
 	writeRequests(rw, t)
 	digest := t.digest()
@@ -98,22 +101,6 @@ func writeSnapshot(w io.Writer, v *View) error {
 		return rw.err
 	}
 	return rw.w.Flush()
-}
-
-func writeSessions(w *recordWriter, t *tables) {
-	m := &logv1.Session{}
-	r := &logv1.Record{Record: &logv1.Record_Session{Session: m}}
-	t.sessions.ascend(0, func(s *storedSession) bool {
-		m.Id, m.Attachment, m.Owner, m.TimeoutMs = uint64(s.id), s.attachment, uint32(s.owner), s.timeoutMS
-		m.Instance, m.Attempt, m.OpenedIndex, m.OpenedMs = s.instance, s.attempt, s.openedIndex, s.openedMS
-		m.Labels = nil
-		if s.labels != nil {
-			m.Labels = labelsProto(*s.labels)
-		}
-		m.KeptMs = uint64(t.shown.Kept(s.id).Milliseconds())
-		w.record(r)
-		return w.err == nil
-	})
 }
 
 func writeTree(w *recordWriter, t *Tree) {
@@ -134,25 +121,20 @@ func writeTree(w *recordWriter, t *Tree) {
 func writeRequests(w *recordWriter, t *tables) {
 	m := &logv1.OpenRequest{}
 	r := &logv1.Record{Record: &logv1.Record_OpenRequest{OpenRequest: m}}
-	t.requests.all(func(q request) bool {
-		m.RequestId, m.SessionId, m.Index = append(m.RequestId[:0], q.id[:]...), uint64(q.session), q.index
+	t.requests.All(func(q requests.Request) bool {
+		q.Encode(m)
 		w.record(r)
 		return w.err == nil
 	})
 }
 
-func certificateProto(c *certificate) *logv1.Certificate {
-	m := &logv1.Certificate{
-		Number: c.number, Id: uint64(c.id), Cause: logv1.Cause(c.cause), LastTouchAgeMsPlus_1: c.age,
-		Owner: uint32(c.owner), Term: c.term, CreditedMs: c.credited, Index: c.index, Ms: c.ms, ClockMs: uint64(c.clock.Milliseconds()),
-	}
-	if left := c.left; left != nil {
-		m.Instance, m.Applied, m.Floor = left.Instance, left.Applied, left.Floor
-		m.Ephemerals, m.Will = left.Ephemerals, logv1.WillFate(left.Will)
-	}
-	story := c.story
-	m.TimeoutMs, m.OpenedMs = uint32(story.Timeout.Milliseconds()), session.MS(story.OpenedAt)
-	m.Labels, m.By, m.Why = labelsProto(story.Labels), story.By, story.Why
-	m.LateMs, m.CreditMs, m.SilentMs = packSpan(story.Late), packSpan(story.Credit), packSpan(story.Silent)
-	return m
+func writeSessions(w *recordWriter, t *tables) {
+	m := &logv1.Session{}
+	r := &logv1.Record{Record: &logv1.Record_Session{Session: m}}
+	t.sessions.Ascend(0, func(s *sessions.Row) bool {
+		s.Encode(m)
+		m.KeptMs = uint64(t.shown.ExtendedUntil(s.ID).Milliseconds())
+		w.record(r)
+		return w.err == nil
+	})
 }

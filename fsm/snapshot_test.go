@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/fsm/sessions"
 	"holdfast/session"
 	"holdfast/tree"
 )
@@ -53,21 +54,21 @@ func same(t fataler, got, want *replica) {
 
 // contents returns the tables in a form that can be compared and printed.
 func contents(r *replica) map[string]any {
-	var sessions []storedSession
+	var rows []sessions.Row
 	var labels []session.Labels
-	r.tables.sessions.ascend(0, func(s *storedSession) bool {
+	r.tables.sessions.Ascend(0, func(s *sessions.Row) bool {
 		copied := *s
-		copied.labels = nil
-		sessions = append(sessions, copied)
-		labels = append(labels, s.session().Labels)
+		copied.Labels = nil
+		rows = append(rows, copied)
+		labels = append(labels, s.Session().Labels)
 		return true
 	})
 	return map[string]any{
-		"sessions": sessions, "labels": labels, "marks": r.tables.marks, "attachment": r.tables.attachment,
+		"sessions": rows, "labels": labels, "marks": r.tables.marks, "attachment": r.tables.attachment,
 		"key":      r.tables.key,
-		"requests": r.tables.requests.list(), "certificates": values(r.tables.certificates.items),
+		"requests": requestsOf(r.tables), "certificates": values(r.tables.certificates.Items),
 		"issued": r.tables.issued, "term": r.term, "capacity": r.tables.capacity,
-		"bytes": r.tables.bytes, "bytes of certificates": r.tables.certificates.bytes, "forgotten": r.tables.forgotten,
+		"bytes": r.tables.bytes, "bytes of certificates": r.tables.certificates.Bytes, "forgotten": r.tables.forgotten,
 	}
 }
 
@@ -108,7 +109,7 @@ func TestGoldenSnapshotWithACapacity(t *testing.T) {
 func TestGoldenSnapshotWithATree(t *testing.T) {
 	r := newTree(t)
 	s := r.open(t, 1, 7)
-	w := numbered(s, 1, tree.Create{Path: "/lock", Kind: tree.Ephemeral, Data: []byte("me"), Linger: time.Second},
+	w := numbered(s, 1, tree.Create{Path: "/lock", Kind: tree.Ephemeral, Data: []byte("me"), LockDelay: time.Second},
 		tree.Create{Path: "/mine", Kind: tree.Persistent, ACL: tree.Open()})
 	w.Will = &tree.Will{Transaction: tree.Transaction{Then: []tree.Op{persistent("/will")}}, OnClose: true}
 	r.clock = 1500 * time.Millisecond

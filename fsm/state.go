@@ -2,81 +2,70 @@ package fsm
 
 import (
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
+	"holdfast/fsm/entry"
 	"holdfast/session"
 	"holdfast/tree"
 	"holdfast/tree/writers"
 )
 
-// digestRing is the number of the newest indices whose digests the state remembers.
+// digestRing is the number of newest indices whose digests the state keeps.
 const digestRing = 1024
 
-// shownBytes is the number of bytes that an error shows of an unreadable entry.
+// shownBytes bounds the bytes of an unreadable entry in an error.
 const shownBytes = 32
 
 // Config is what a [State] needs.
 type Config struct {
 	Logger hclog.Logger
 	// Fatal is called once, on Raft's FSM goroutine, when the state cannot understand an entry or a snapshot. From then
-	// on the state applies nothing, takes no snapshot and restores none, so the process must end. Fatal must not block.
+	// on the state applies no entry, takes no snapshot and restores none, so the process must end. Fatal must not
+	// block.
 	Fatal func(error)
-	// LogFile is the path of the log, for messages; empty leaves it out of them.
+	// LogFile is the path of the log, for messages. Messages leave an empty path out.
 	LogFile string
-	// Writers bound what is kept of writes, the same on all nodes; the zero value is [writers.DefaultLimits]. A simulation
-	// makes them small.
+	// Writers bounds the kept results of writes. All nodes need the same limits. The zero value is
+	// [writers.DefaultLimits]; simulations use small limits.
 	Writers writers.Limits
 }
 
-// Observer is told of every change of a state, on Raft's FSM goroutine. It must be quick, and must not wait for
-// anything that needs that goroutine, such as [State.WaitApplied] or a proposal. It may read the state.
-type Observer interface {
-	// Applied says that the entry at index, of term, was applied, whether it changed anything or not. Reads of the
-	// state already show the changes. [State.Attachment], [State.AppliedIndex] and [State.WaitApplied] show the entry
-	// only after every observer has returned, so a reader of these knows that the observers have acted (M3, T1).
-	// changes are in the order in which they happened. They may be kept, but are shared and must not be modified.
-	Applied(index, term uint64, changes []session.Change)
-	// Restored says that a snapshot has replaced the whole state (M4).
-	Restored()
-}
-
 // State is the replicated state: Raft's FSM. Raft calls Apply, StoreConfiguration, Snapshot and Restore from one
-// goroutine; all other methods are safe for concurrent use.
+// goroutine. All other methods are safe for concurrent use.
 //
-// The indices are the State's own, because raft.AppliedIndex runs ahead of the FSM: AppliedIndex is the index of the
-// newest command or configuration entry that this State has applied. Raft does not show its no-ops and barriers to an
-// FSM, so a State reaches their indices only with the entry after them. A leader reads Raft's commit index after its
-// [session.Configure] was applied (R5), which follows the term's no-op, and Holdfast uses no barriers. So WaitApplied
-// reaches every commit index that a leader reads (R4).
+// The State counts indices of its own, because raft.AppliedIndex runs ahead of the FSM: AppliedIndex is the index of
+// the newest command or configuration entry that this State has applied. Raft hides its no-ops and barriers from an
+// FSM, so a State reaches their indices only with the entry after them. Holdfast uses no barriers, and a leader reads
+// Raft's commit index only after the state has applied its [session.Configure] (R5 start of a tracker), which follows
+// the term's no-op. So WaitApplied reaches every commit index that a leader reads (R4 leadership needs a good round).
 type State struct {
-	fatal    func(error)
-	logger   hclog.Logger
-	logFile  string
-	writers  writers.Limits
-	progress progress
-	shown    atomic.Uint64 // the value of index, for readers without the lock; written with mu held
+	fatal      func(error)
+	logger     hclog.Logger
+	logFile    string
+	writers    writers.Limits
+	progress   progress
+	shownIndex atomic.Uint64 // the value of index, for readers without the lock; written with mu held
 
 	mu        sync.RWMutex
 	tables    *tables              // guarded by mu
 	index     uint64               // index of the newest applied entry; guarded by mu
 	term      uint64               // term of the newest applied command; guarded by mu
 	digests   [digestRing]digestAt // by index modulo digestRing; guarded by mu
-	observers []*registration      // in the order of their registration; replaced, never modified; guarded by mu
-	halted    error                // the reason why the state has halted, nil while it has not; guarded by mu
-	// treeObservers are as observers. Guarded by mu.
+	observers []*registration      // in the order of registration; replaced, never modified; guarded by mu
+	halted    error                // why the state has halted, nil before; guarded by mu
+	// treeObservers are kept like observers. Guarded by mu.
 	treeObservers []*treeRegistration
 
-	// during is the state as it was before the entry that is being applied, if that is a heavy one; otherwise nil. It is
-	// set before mu is locked for the entry and cleared before it is unlocked, so whoever finds mu locked and during nil
-	// waits for little.
-	during atomic.Pointer[View]
+	// beforeHeavy is the state before the entry that is being applied, if that entry is heavy; otherwise nil. Apply
+	// sets it before it locks mu and clears it before it unlocks mu. So a reader that finds mu locked and beforeHeavy
+	// nil waits only for a light entry.
+	beforeHeavy atomic.Pointer[View]
 
-	// tree is the one that reads show. Written with mu held.
+	// tree is the published tree, which reads show. Written with mu held.
 	tree atomic.Pointer[Tree]
 }
 
@@ -84,11 +73,6 @@ type digestAt struct {
 	index  uint64
 	digest [16]byte
 }
-
-type (
-	registration     struct{ Observer }
-	treeRegistration struct{ TreeObserver }
-)
 
 var (
 	_ raft.FSM                = (*State)(nil)
@@ -103,16 +87,16 @@ func New(cfg Config) *State {
 	if s.writers == (writers.Limits{}) {
 		s.writers = writers.DefaultLimits()
 	}
-	s.tables.space.writers.SetLimits(s.writers)
+	s.tables.treeState.writers.SetLimits(s.writers)
 	s.tree.Store(s.tables.shown)
-	s.remember(0)
+	s.recordDigest(0)
 	return s
 }
 
-// Apply applies the entry and returns a []session.Result with one result for each command, in their order. If it cannot
-// understand the entry it changes nothing, calls [Config.Fatal], and returns an error.
+// Apply applies an entry and returns a []session.Result with the results of the commands, in their order. When Apply
+// cannot understand the entry, it changes nothing, calls [Config.Fatal], and returns an error.
 func (s *State) Apply(l *raft.Log) any {
-	e, err := decodeEntry(l.Data)
+	e, err := entry.Decode(l.Data)
 	if err != nil {
 		what := fmt.Sprintf("log entry %d of term %d", l.Index, l.Term)
 		if s.logFile != "" {
@@ -122,29 +106,29 @@ func (s *State) Apply(l *raft.Log) any {
 		err = fmt.Errorf("%w (%d bytes, which begin with % x)", err, len(l.Data), begin)
 		return s.halt(&UnreadableError{What: what, Err: err})
 	}
-	s.foresee(e.commands)
+	s.freezeBeforeHeavy(e.Commands)
 	s.mu.Lock()
 	if s.halted != nil {
 		defer s.mu.Unlock()
-		s.during.Store(nil)
+		s.beforeHeavy.Store(nil)
 		return s.halted
 	}
 	at := step{
 		tables: s.tables, index: l.Index, term: l.Term,
-		changes: make([]session.Change, 0, mostChanges(e.commands)), tree: treeStep{clocks: e.clocks},
+		changes: make([]session.Change, 0, maxChanges(e.Commands)), tree: treeStep{clocks: e.Clocks},
 	}
-	at.tick()
-	results := make([]session.Result, len(e.commands))
-	for i, c := range e.commands {
+	at.advanceClock()
+	results := make([]session.Result, len(e.Commands))
+	for i, c := range e.Commands {
 		results[i] = at.apply(c)
 	}
 	at.trimCertificates()
 	s.index, s.term = l.Index, l.Term
-	s.show(l.Index)
-	s.remember(l.Index)
+	s.publishTree(l.Index)
+	s.recordDigest(l.Index)
 	now, observers, attachment := s.tables.shown, s.observers, s.tables.attachment
 	treeObservers, usedUp := s.treeObservers, s.tables.usedUp
-	s.during.Store(nil) // before the entry is told to anybody: what it did must be seen by then
+	s.beforeHeavy.Store(nil) // before the observers receive the changes: readers must see them by then
 	s.mu.Unlock()
 
 	for _, o := range observers {
@@ -157,11 +141,13 @@ func (s *State) Apply(l *raft.Log) any {
 	return results
 }
 
-// heavy is the weight from which on readers do not wait for an entry: applying less takes a few milliseconds (U2).
+// heavy is the minimum weight of an entry for which readers do not wait. Applying a lighter entry takes a few
+// milliseconds (U2 weight).
 const heavy = 10_000
 
-// foresee lets readers see the state as it is now while an entry is applied, if that takes long (D8).
-func (s *State) foresee(commands []session.Command) {
+// freezeBeforeHeavy keeps a copy of the present state for readers if the commands of the next entry are heavy (D8
+// published roots).
+func (s *State) freezeBeforeHeavy(commands []session.Command) {
 	weight := 0
 	for _, c := range commands {
 		weight += s.weigh(c)
@@ -172,34 +158,34 @@ func (s *State) foresee(commands []session.Command) {
 	s.mu.Lock()
 	v := s.frozen()
 	s.mu.Unlock()
-	s.during.Store(v)
+	s.beforeHeavy.Store(v)
 }
 
-// weigh returns the weight of a command as the state has it now (U2).
+// weigh returns the weight of a command in the present state (U2).
 func (s *State) weigh(c session.Command) int {
 	switch c := c.(type) {
 	case session.CloseSessions:
 		weight := 0
 		for _, one := range c.Sessions {
-			weight += 1 + s.tables.space.tree.OwnedWeight(uint64(one.ID))
-			if will, ok := s.tables.space.writers.Will(uint64(one.ID)); ok {
+			weight += 1 + s.tables.treeState.tree.OwnedWeight(uint64(one.ID))
+			if will, ok := s.tables.treeState.writers.Will(uint64(one.ID)); ok {
 				weight += tree.Weight(willOf(&will).Transaction)
 			}
 		}
 		return weight
 	default:
-		if t, ok := treeForm(c); ok {
+		if t, ok := entry.TreeCommand(c); ok {
 			return t.Weight
 		}
 		return 1
 	}
 }
 
-// read calls f with the tables, or with a frozen copy of what they were before a heavy entry that is being applied. f
-// must not look for requests.
+// read calls f with the tables. While the state applies a heavy entry, read calls f with a frozen copy of the tables
+// before that entry. f must not search for requests: frozen copies have no index of requests.
 func (s *State) read(f func(t *tables)) {
 	if !s.mu.TryRLock() {
-		if v := s.during.Load(); v != nil {
+		if v := s.beforeHeavy.Load(); v != nil {
 			f(&v.tables)
 			return
 		}
@@ -209,14 +195,14 @@ func (s *State) read(f func(t *tables)) {
 	f(s.tables)
 }
 
-// show publishes the tree as it is after the entry at index (D8). The caller holds mu.
-func (s *State) show(index uint64) {
-	s.tables.shown = s.tables.space.freeze(index)
+// publishTree publishes the tree after the entry at index (D8). The caller holds mu.
+func (s *State) publishTree(index uint64) {
+	s.tables.shown = s.tables.treeState.freeze(index)
 	s.tree.Store(s.tables.shown)
 }
 
-// StoreConfiguration notes the index of a configuration entry, which Raft shows to an FSM in no other way. The state
-// does not keep the members: Raft does.
+// StoreConfiguration records the index of a configuration entry. Raft shows such entries to an FSM in no other way.
+// Raft itself keeps the members.
 func (s *State) StoreConfiguration(index uint64, _ raft.Configuration) {
 	s.mu.Lock()
 	if s.halted != nil {
@@ -224,8 +210,8 @@ func (s *State) StoreConfiguration(index uint64, _ raft.Configuration) {
 		return
 	}
 	s.index = index
-	s.show(index)
-	s.remember(index)
+	s.publishTree(index)
+	s.recordDigest(index)
 	now, treeObservers, attachment := s.tables.shown, s.treeObservers, s.tables.attachment
 	usedUp := s.tables.usedUp
 	s.mu.Unlock()
@@ -235,13 +221,13 @@ func (s *State) StoreConfiguration(index uint64, _ raft.Configuration) {
 	s.progress.publish(index, attachment, usedUp)
 }
 
-// remember notes the digest at index, and that the state shows this index. The caller holds mu, or is New.
-func (s *State) remember(index uint64) {
-	s.shown.Store(index)
+// recordDigest records the digest at index, and that reads show this index. The caller holds mu, or is New.
+func (s *State) recordDigest(index uint64) {
+	s.shownIndex.Store(index)
 	s.digests[index%digestRing] = digestAt{index: index, digest: s.tables.digest()}
 }
 
-// halt stops the state for ever and returns the reason. Only the first call sets the reason.
+// halt stops the state for ever and returns the reason. The first call sets the reason.
 func (s *State) halt(reason error) error {
 	s.mu.Lock()
 	first := s.halted == nil
@@ -257,47 +243,15 @@ func (s *State) halt(reason error) error {
 	return reason
 }
 
-// Observe registers o and returns a View of that moment: o is told of every change that the View does not show. cancel
-// ends the registration; a call to o that is under way may still run when cancel returns. cancel may be called more
-// than once, and by o.
-func (s *State) Observe(o Observer) (frozen *View, cancel func()) {
-	r := &registration{o}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.observers = append(slices.Clip(s.observers), r)
-	return s.frozen(), func() { s.forget(r) }
-}
-
-func (s *State) forget(r *registration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.observers = slices.DeleteFunc(slices.Clone(s.observers), func(o *registration) bool { return o == r })
-}
-
-// ObserveTree registers o and returns the tree of that moment. o is told of every change that this tree does not show.
-// cancel is that of [State.Observe].
-func (s *State) ObserveTree(o TreeObserver) (now *Tree, cancel func()) {
-	r := &treeRegistration{o}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.treeObservers = append(slices.Clip(s.treeObservers), r)
-	return s.tables.shown, func() { s.forgetTree(r) }
-}
-
-func (s *State) forgetTree(r *treeRegistration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.treeObservers = slices.DeleteFunc(slices.Clone(s.treeObservers), func(o *treeRegistration) bool { return o == r })
-}
-
-// frozen returns a View. The caller holds mu for writing, because copying a tree marks its parts as shared.
+// frozen returns a View of the present state. The caller holds mu for writing, because a copy of a tree marks the parts
+// as shared.
 func (s *State) frozen() *View {
 	return &View{index: s.index, term: s.term, tables: s.tables.freeze()}
 }
 
-// Snapshot returns a snapshot of the present state at once; Raft writes it while it goes on applying entries. Writing
-// checks the snapshot as [State.Scrub] does: a snapshot of a damaged state is not written, and the state's digest is
-// replaced.
+// Snapshot returns a snapshot of the present state at once. Raft writes it while the state applies further entries. The
+// writer first checks the copy as [State.Scrub] does: it does not write a snapshot of a damaged state, and the state
+// gets the computed digest.
 func (s *State) Snapshot() (raft.FSMSnapshot, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

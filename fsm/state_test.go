@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
+	"holdfast/fsm/entry"
 	"holdfast/session"
 	"holdfast/test/bubble"
 	"holdfast/tree"
@@ -96,7 +97,8 @@ func (k changeKeeper) Applied(_, _ uint64, changes []session.Change) {
 }
 func (changeKeeper) Restored() {}
 
-// Observers have returned from Applied before anything shows that the entry was applied (M3, T1).
+// Observers have returned from Applied before anything shows that the entry was applied (M3 served in the leader's
+// term, T1 atomic swap).
 func TestObserversRunBeforeTheIndexShows(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		r := newReplica()
@@ -187,7 +189,7 @@ func TestWaitApplied(t *testing.T) {
 }
 
 // Raft commits entries that it does not show to an FSM. The state reaches the index of a configuration at once, and the
-// index of a no-op with the entry after it (R4).
+// index of a no-op with the entry after it (R4 leadership needs a good round).
 func TestR4IndicesWithoutACommand(t *testing.T) {
 	r := newReplica()
 	r.StoreConfiguration(1, raft.Configuration{})
@@ -234,7 +236,7 @@ func TestDigestAt(t *testing.T) {
 
 // The error of a damaged entry names the entry and its file, and does not blame the release.
 func TestADamagedEntryIsNamed(t *testing.T) {
-	good, err := EncodeEntry([]session.Command{opening(2)})
+	good, err := entry.Encode([]session.Command{opening(2)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -279,7 +281,7 @@ func TestEntryThatCannotBeUnderstoodHalts(t *testing.T) {
 	if len(r.fatal) != 1 {
 		t.Fatalf("Fatal was told %d times, want once", len(r.fatal))
 	}
-	good, err := EncodeEntry([]session.Command{opening(2)})
+	good, err := entry.Encode([]session.Command{opening(2)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -340,7 +342,7 @@ func TestViewAscends(t *testing.T) {
 	})
 }
 
-// ShownIndex after a read is never below the index that the read showed, however the state reached it (N4).
+// ShownIndex after a read is never below the index that the read showed, however the state reached it (N4 seen index).
 func TestN4ShownIndexIsNeverBelowWhatIsShown(t *testing.T) {
 	r := newReplica()
 	shown := func(how string, want uint64) {
@@ -374,7 +376,7 @@ func TestN4ShownIndexIsNeverBelowWhatIsShown(t *testing.T) {
 			}
 		}
 	}()
-	data, err := EncodeEntry([]session.Command{begins(session.Configure{})})
+	data, err := entry.Encode([]session.Command{begins(session.Configure{})})
 	if err != nil {
 		t.Fatal(err)
 	}

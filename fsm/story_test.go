@@ -29,7 +29,8 @@ func TestCertificatesTellAStory(t *testing.T) {
 	c.Sessions[0].Late, c.Sessions[0].Credit, c.Sessions[0].Silent = 250*time.Millisecond, time.Second, 3*time.Second
 	r.at(t, c)
 	want := session.Story{
-		Timeout: s.Timeout, OpenedAt: s.OpenedAt, Labels: o.Labels, Late: 250 * time.Millisecond, Credit: time.Second,
+		Spec: session.Spec{Timeout: s.Timeout, Labels: o.Labels}, OpenedAt: s.OpenedAt, Late: 250 * time.Millisecond,
+		Credit: time.Second,
 		Silent: 3 * time.Second,
 	}
 	got, ok := r.Certificate(s.ID)

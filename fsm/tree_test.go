@@ -11,7 +11,10 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+	"google.golang.org/protobuf/proto"
 
+	"holdfast/fsm/codec"
+	"holdfast/fsm/entry"
 	logv1 "holdfast/proto/holdfast/log/v1"
 	"holdfast/session"
 	"holdfast/tree"
@@ -49,7 +52,7 @@ func observed(of *replica) *withTree {
 // at applies an entry of term 1 whose clocks show the time.
 func (r *withTree) at(t fataler, commands ...session.Command) []session.Result {
 	t.Helper()
-	data, err := EncodeEntryAt(commands, Clocks{WallMS: 1000 + r.clock.Milliseconds(), Log: r.clock})
+	data, err := entry.EncodeAt(commands, entry.Clocks{WallMS: 1000 + r.clock.Milliseconds(), Log: r.clock})
 	if err != nil {
 		t.Fatalf("EncodeEntryAt: %v", err)
 	}
@@ -125,13 +128,14 @@ func TestW8(t *testing.T) {
 	same(t, restored(t, r.snapshot(t)), r.replica)
 }
 
-// TestW8TheLevelIsThatOfTheFounding: a later leader, of a release that knows more, raises nothing by leading (W8).
+// TestW8TheLevelIsThatOfTheFounding: a later leader, of a release that knows more, raises nothing by leading (W8
+// feature level).
 func TestW8TheLevelIsThatOfTheFounding(t *testing.T) {
 	r := newReplica()
 	now := &step{tables: r.tables}
 	for _, level := range []uint32{1, 2} {
 		now.configure(session.Configure{Key: session.Key{1}, Level: level})
-		if got := r.tables.space.level; got != 1 {
+		if got := r.tables.treeState.level; got != 1 {
 			t.Errorf("after a leader of level %d: level %d, want that of the founding, 1", level, got)
 		}
 	}
@@ -140,9 +144,14 @@ func TestW8TheLevelIsThatOfTheFounding(t *testing.T) {
 // TestW8ALevelThatThisProgramDoesNotKnow: a node stops at an entry with a higher level, and says what to do.
 func TestW8ALevelThatThisProgramDoesNotKnow(t *testing.T) {
 	r := newTree(t)
-	later := commandProto(begins(session.Configure{Nonce: 1}))
-	later.GetConfigure().Level = session.FeatureLevel + 1
-	data := framed(t, &logv1.Entry{Commands: []*logv1.Command{later}})
+	later := &logv1.Configure{Nonce: 1, Level: session.FeatureLevel + 1, Limits: codec.LimitsProto(tree.DefaultLimits())}
+	message, err := proto.Marshal(&logv1.Entry{Commands: []*logv1.Command{
+		{Command: &logv1.Command_Configure{Configure: later}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := entry.Join([][]byte{message}, entry.Clocks{})
 	r.Apply(&raft.Log{Index: r.next, Term: 1, Data: data})
 	if len(r.fatal) != 1 || !strings.Contains(r.fatal[0].Error(), "the cluster has feature level 2, and this program "+
 		"knows levels up to 1") {
@@ -235,14 +244,14 @@ func TestX4(t *testing.T) {
 	}
 }
 
-// TestU1U3: what hangs on a session goes in the entry that ends it, and its
-// will is carried out. Its certificate says so.
+// TestU1U3: what hangs on a session goes in the entry that ends it, and its will is carried out. Its certificate says
+// so.
 func TestU1U3(t *testing.T) {
 	r := newTree(t)
 	one, two, three := r.open(t, 1, 7), r.open(t, 2, 8), r.open(t, 3, 9)
 	for i, s := range []session.Session{one, two, three} {
 		w := numbered(s, 1, ephemeral(fmt.Sprint("/e", i)), tree.Create{
-			Path: fmt.Sprint("/lock", i), Kind: tree.Ephemeral, Linger: time.Second,
+			Path: fmt.Sprint("/lock", i), Kind: tree.Ephemeral, LockDelay: time.Second,
 		})
 		w.Will = &tree.Will{Transaction: tree.Transaction{Then: []tree.Op{persistent(fmt.Sprint("/will", i))}}}
 		w.Will.OnClose = i == 1
@@ -278,7 +287,7 @@ func TestU1U3(t *testing.T) {
 	if r.now.Writers.Len() != 0 {
 		t.Errorf("%d writers outlive their sessions", r.now.Writers.Len())
 	}
-	// D2 of the tree: each command and each session that it ends has a position.
+	// D2: each command and each session that it ends has a position.
 	last := r.changes[len(r.changes)-1].Stamp
 	if want := tree.StampAt(r.AppliedIndex(), 7); last != want {
 		t.Errorf("the last change has stamp %v, want %v", last, want)
@@ -319,7 +328,7 @@ func TestD8ReadersDoNotWaitForAHeavyEntry(t *testing.T) {
 	defer cancel()
 	var applying atomic.Bool
 	applying.Store(true)
-	data, err := EncodeEntryAt([]session.Command{writing(t, numbered(s, 1, ops...))}, Clocks{WallMS: 1})
+	data, err := entry.EncodeAt([]session.Command{writing(t, numbered(s, 1, ops...))}, entry.Clocks{WallMS: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -329,19 +338,19 @@ func TestD8ReadersDoNotWaitForAHeavyEntry(t *testing.T) {
 	}()
 	reads := 0
 	for applying.Load() {
-		before := r.during.Load()
+		before := r.beforeHeavy.Load()
 		if _, ok := r.Session(s.ID); !ok {
 			t.Fatal("the session is not there")
 		}
-		if before != nil && before == r.during.Load() {
+		if before != nil && before == r.beforeHeavy.Load() {
 			reads++
 		}
 	}
 	if reads == 0 {
 		t.Error("no read came back while the entry was applied")
 	}
-	if r.now.Root.Len() != tree.MaxOps+3 || r.during.Load() != nil {
-		t.Errorf("%d entries, and during is %v", r.now.Root.Len(), r.during.Load())
+	if r.now.Root.Len() != tree.MaxOps+3 || r.beforeHeavy.Load() != nil {
+		t.Errorf("%d entries, and during is %v", r.now.Root.Len(), r.beforeHeavy.Load())
 	}
 	end := closing(1, s)
 	if got := r.weigh(end); got != 1+4*tree.MaxOps {
@@ -351,7 +360,7 @@ func TestD8ReadersDoNotWaitForAHeavyEntry(t *testing.T) {
 		t.Errorf("%d entries after the end", r.now.Root.Len())
 	}
 	r.mu.Lock() // as while an entry is applied
-	r.during.Store(r.frozen())
+	r.beforeHeavy.Store(r.frozen())
 	defer r.mu.Unlock()
 	if c, ok := r.Certificate(s.ID); !ok || c.Left.Ephemerals != tree.MaxOps {
 		t.Errorf("a reader that does not wait sees certificate %+v, %v", c, ok)
@@ -368,7 +377,7 @@ type toldLate struct {
 }
 
 func (o toldLate) Applied(index, _ uint64, _ []session.Change) {
-	if o.state.during.Load() != nil {
+	if o.state.beforeHeavy.Load() != nil {
 		o.t.Errorf("entry %d is told, and readers may see the state before it", index)
 	}
 }

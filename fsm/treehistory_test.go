@@ -16,7 +16,7 @@ import (
 )
 
 // TestTreeReplicas plays drawn histories to replicas, one of which is restored again and again. They agree in
-// everything, and what hangs on sessions is there exactly while they live (I12).
+// everything, and what hangs on sessions is there exactly while they live (I12 no orphans).
 func TestTreeReplicas(t *testing.T) {
 	seen := map[string]int{}
 	for seed := range uint64(40) {
@@ -240,7 +240,7 @@ func (h *treeHistory) op() tree.Op {
 	case 5:
 		return tree.Create{Path: path, Kind: tree.Persistent, ACL: tree.Open()}
 	case 6:
-		return tree.Create{Path: path, Kind: tree.Ephemeral, Linger: time.Duration(h.IntN(3)) * time.Second}
+		return tree.Create{Path: path, Kind: tree.Ephemeral, LockDelay: time.Duration(h.IntN(3)) * time.Second}
 	default:
 		return tree.Create{Path: path, Kind: tree.Ephemeral, Sequential: h.IntN(2) == 0}
 	}

@@ -10,8 +10,8 @@ import (
 
 func upgrading(id session.ID) session.UpgradeSession {
 	return session.UpgradeSession{
-		ID: id, Timeout: 4 * time.Second, MS: 9, Instance: 5, Attempt: 3,
-		Labels: session.Labels{{Key: "k", Value: "v"}},
+		ID: id, Spec: session.Spec{Timeout: 4 * time.Second, Labels: session.Labels{{Key: "k", Value: "v"}}}, MS: 9,
+		Instance: 5, Attempt: 3,
 	}
 }
 
@@ -122,7 +122,8 @@ func forgetEnds(t *testing.T, r *replica) {
 	}
 }
 
-// L7: an upgrade of an id that was never claimed is refused, because an open could get the same id (I7).
+// L7: an upgrade of an id that was never claimed is refused, because an open could get the same id (I7 ids are never
+// reused).
 func TestL7OnlyClaimedIDs(t *testing.T) {
 	r := newReplica()
 	first := r.do(t, session.ClaimIDs{Node: 3, Count: 10}).First

@@ -2,8 +2,9 @@ package fsm
 
 import (
 	"fmt"
-	"slices"
 
+	"holdfast/fsm/entry"
+	"holdfast/fsm/sessions"
 	"holdfast/session"
 	"holdfast/tree"
 	"holdfast/tree/form"
@@ -11,116 +12,32 @@ import (
 	"holdfast/tree/writers"
 )
 
-// The tree's commands, as an entry that was decoded has them.
-type (
-	writeCommand struct {
-		session.TreeCommand
-		tree.NumberedWrite
-	}
-	acknowledgeCommand struct {
-		session.TreeCommand
-		all []tree.Acknowledgement
-	}
-	reapCommand struct {
-		session.TreeCommand
-		due []store.Reapable
-	}
-)
-
-// Numbered returns the write that a command of [DecodeEntry] is, false for another command. The write is not to be
-// modified.
-func Numbered(c session.Command) (tree.NumberedWrite, bool) {
-	w, ok := c.(writeCommand)
-	return w.NumberedWrite, ok
-}
-
-// Acknowledged returns what a command of [DecodeEntry] acknowledges, nil for another command.
-func Acknowledged(c session.Command) []tree.Acknowledgement {
-	a, _ := c.(acknowledgeCommand)
-	return a.all
-}
-
-// treeForm returns a command of the tree as the log has it, false if c is another command.
-func treeForm(c session.Command) (session.TreeCommand, bool) {
-	switch c := c.(type) {
-	case session.TreeCommand:
-		return c, true
-	case writeCommand:
-		return c.TreeCommand, true
-	case acknowledgeCommand:
-		return c.TreeCommand, true
-	case reapCommand:
-		return c.TreeCommand, true
-	default:
-		return session.TreeCommand{}, false
-	}
-}
-
-// treeCommandFrom returns the tree's command that the bytes of a Command are, nil if they are another command.
-func treeCommandFrom(command []byte) (session.Command, error) {
-	kind := form.KindOf(command)
-	if kind == form.Other {
-		return nil, nil //nolint:nilnil // it is for another reader
-	}
-	as := session.TreeCommand{Encoded: slices.Clone(command), Weight: 1}
-	if err := checkTreeCommand(as); err != nil {
-		return nil, err
-	}
-	switch kind {
-	case form.Write:
-		w, err := form.ParseWrite(command)
-		if err != nil {
-			return nil, fmt.Errorf("write: %w", err)
-		}
-		as.Weight = tree.Weight(w.Transaction)
-		return writeCommand{as, w}, nil
-	case form.Acknowledge:
-		all, err := form.ParseAcknowledge(command)
-		if err != nil {
-			return nil, fmt.Errorf("acknowledge: %w", err)
-		}
-		return acknowledgeCommand{as, all}, nil
-	case form.Reap:
-		due, err := form.ParseReap(command)
-		if err != nil {
-			return nil, fmt.Errorf("reap: %w", err)
-		}
-		as.Weight = 0
-		for _, one := range due {
-			as.Weight += tree.RemovalWeight(one.Path)
-		}
-		return reapCommand{as, due}, nil
-	case form.Other:
-	}
-	return nil, nil //nolint:nilnil // it is for another reader
-}
-
-// treeStep is the part of a step that is about the tree.
+// treeStep is the part of a step for the tree.
 type treeStep struct {
-	// clocks are the leader's when it put the entry together (D3).
-	clocks Clocks
-	// position is that of the newest command or ended session (D2 of the tree).
+	// clocks are the leader's clocks at the moment when it put the entry together (D3 log clock).
+	clocks entry.Clocks
+	// position is the position of the newest command or ended session in the entry (D2 stamps).
 	position int
 	changes  []tree.Change
 	wrote    []Wrote
 }
 
-// enter takes the position of a command. It reports false if the entry has no positions left for the command and the
-// sessions that it may end: then the command changes nothing (D2 of the tree).
-func (s *step) enter(c session.Command) bool {
-	most := 1
+// takePosition takes the position of a command. It reports false if the entry has no positions left for the command and
+// for the sessions that the command may end: then the command changes nothing (D2).
+func (s *step) takePosition(c session.Command) bool {
+	positions := 1
 	if c, ok := c.(session.CloseSessions); ok {
-		most += len(c.Sessions)
+		positions += len(c.Sessions)
 	}
-	if s.tree.position+most > tree.MaxPosition {
+	if s.tree.position+positions > tree.MaxPosition {
 		return false
 	}
 	s.tree.position++
 	return true
 }
 
-// full returns the result of a command that found no position. Proposers end an entry long before that (U2).
-func (s *step) full(c session.Command, r session.Result) session.Result {
+// refuseFull returns the result of a command without a position. Proposers end an entry long before (U2 weight).
+func (s *step) refuseFull(c session.Command, r session.Result) session.Result {
 	r.Err = &session.LimitError{Name: "positions_per_entry", Limit: "65535", RetryAfter: session.BusyRetryAfter}
 	switch c := c.(type) {
 	case session.CloseSessions:
@@ -130,7 +47,7 @@ func (s *step) full(c session.Command, r session.Result) session.Result {
 		for i := range r.Moved {
 			r.Moved[i].Err = r.Err
 		}
-	case writeCommand:
+	case entry.Write:
 		s.tree.wrote = append(s.tree.wrote, Wrote{
 			Session: session.ID(c.Session), Attachment: c.Attachment, Number: c.Number, At: s.stamp(), Err: r.Err,
 		})
@@ -138,34 +55,34 @@ func (s *step) full(c session.Command, r session.Result) session.Result {
 	return r
 }
 
-// at returns when the command, or the end of the session, at the present position happens.
+// at returns the moment of the command, or of the end of the session, at the present position.
 func (s *step) at() store.At {
-	return store.At{Stamp: tree.StampAt(s.index, s.tree.position), L: s.space.time.Log, MS: s.tree.clocks.WallMS}
+	return store.At{Stamp: tree.StampAt(s.index, s.tree.position), L: s.treeState.time.Log, MS: s.tree.clocks.WallMS}
 }
 
-// stamp returns the stamp of what happens now.
+// stamp returns the stamp of the present position.
 func (s *step) stamp() tree.Stamp { return tree.StampAt(s.index, s.tree.position) }
 
-// applyTree applies one of the tree's commands.
+// applyTree applies a command of the tree.
 func (s *step) applyTree(c session.Command) error {
 	switch c := c.(type) {
-	case writeCommand:
+	case entry.Write:
 		return s.write(&c.NumberedWrite)
-	case acknowledgeCommand:
-		for _, one := range c.all {
-			s.space.writers.Acknowledge(one.Session, one.UpTo)
+	case entry.Acknowledge:
+		for _, one := range c.Acknowledged {
+			s.treeState.writers.Acknowledge(one.Session, one.UpTo)
 		}
-	case reapCommand:
-		for _, one := range c.due {
-			_, changes := s.space.tree.Reap(s.at(), one)
+	case entry.Reap:
+		for _, one := range c.Due {
+			_, changes := s.treeState.tree.Reap(s.at(), one)
 			s.tree.changes = append(s.tree.changes, changes...)
 		}
 	}
 	return nil
 }
 
-// write decides on a write and carries it out (W2, X2). The leader does not hear of the outcome, but the node that
-// serves the session does (W4).
+// write decides a write and executes it (W2 the state decides, X2 writers). The node that serves the session learns the
+// outcome from its own state (W4 answers from applied entries); the leader does not use it.
 func (s *step) write(w *tree.NumberedWrite) error {
 	wrote := Wrote{
 		Session: session.ID(w.Session), Attachment: w.Attachment, Number: w.Number,
@@ -176,28 +93,28 @@ func (s *step) write(w *tree.NumberedWrite) error {
 	return wrote.Err
 }
 
-// decide returns the kept result of a write, or why there is none.
+// decide returns the kept result of a write, or the reason for which the write has none.
 func (s *step) decide(w *tree.NumberedWrite) ([]byte, error) {
 	if err := s.mayWrite(w); err != nil {
 		return nil, err
 	}
-	switch verdict, kept := s.space.writers.Take(w.Session, w.Number, w.Acked); verdict {
+	switch verdict, kept := s.treeState.writers.Admit(w.Session, w.Number, w.Acked); verdict {
 	case writers.Apply:
 		principal := tree.ShareOf(w.Principals)
 		if w.Void { // it has no principals
-			principal = s.space.writers.Principal(w.Session)
-		} else if !s.space.writers.Fits(principal, form.MostResult(w.Transaction)) {
+			principal = s.treeState.writers.Principal(w.Session)
+		} else if !s.treeState.writers.Fits(principal, form.MaxResult(w.Transaction)) {
 			return nil, &tree.WindowError{Limit: windowLimit}
 		}
-		result := form.AppendResult(nil, s.carryOut(w, principal))
-		s.space.writers.Keep(w.Session, w.Number, principal, result)
+		result := form.AppendResult(nil, s.execute(w, principal))
+		s.treeState.writers.Keep(w.Session, w.Number, principal, result)
 		return result, nil
 	case writers.Repeat:
 		return kept, nil
 	case writers.Unknown:
 		return nil, fmt.Errorf("%w: the result of write %d is gone", session.ErrOutcomeUnknown, w.Number)
 	case writers.Gap:
-		now, _ := s.space.writers.Writer(w.Session)
+		now, _ := s.treeState.writers.Writer(w.Session)
 		return nil, &tree.GapError{Expected: now.Applied + 1}
 	case writers.Window:
 		return nil, &tree.WindowError{Limit: windowLimit}
@@ -209,23 +126,24 @@ func (s *step) decide(w *tree.NumberedWrite) ([]byte, error) {
 const windowLimit = "256 results or 64 KiB of a session; 1 KiB, and 16 KiB in one result, while the results of its " +
 	"client's sessions are above their share of 128 MiB"
 
-// mayWrite refuses a write that its session's present client process did not send (W3, X5).
+// mayWrite refuses a write that was not sent by the present client process of its session (W3 attachment check, X5 the
+// opener's instance).
 func (s *step) mayWrite(w *tree.NumberedWrite) error {
 	now, ok := s.session(session.ID(w.Session))
 	switch {
 	case !ok:
 		return s.expired(session.ID(w.Session))
-	case now.attachment != w.Attachment:
-		return session.MovedTo(now.session())
-	case now.instance == 0:
+	case now.Attachment != w.Attachment:
+		return session.MovedTo(now.Session())
+	case now.Instance == 0:
 		return session.ErrNoInstance
 	default:
 		return nil
 	}
 }
 
-// carryOut carries a write out under a number that is its own. principal is whose share it takes.
-func (s *step) carryOut(w *tree.NumberedWrite, principal string) tree.Result {
+// execute executes a write under a new number. The kept result counts against the share of principal.
+func (s *step) execute(w *tree.NumberedWrite, principal string) tree.Result {
 	at := s.at()
 	result := tree.Result{Stamp: at.Stamp, Void: w.Void}
 	if w.Void {
@@ -239,22 +157,22 @@ func (s *step) carryOut(w *tree.NumberedWrite, principal string) tree.Result {
 		return result
 	}
 	at.Session, at.Principals = w.Session, w.Principals
-	outcome, changes := s.space.tree.Do(at, w.Transaction)
+	outcome, changes := s.treeState.tree.Do(at, w.Transaction)
 	s.tree.changes = append(s.tree.changes, changes...)
 	result.Outcome = outcome
 	if w.Will == nil || outcome.Refused != nil {
 		return result
 	}
 	if len(will.Data) == 0 {
-		s.space.writers.ClearWill(w.Session)
-	} else if err := s.space.writers.SetWill(w.Session, principal, will); err != nil {
-		panic(fmt.Sprintf("fsm: there was room for a will, and now there is none: %v", err))
+		s.treeState.writers.ClearWill(w.Session)
+	} else if err := s.treeState.writers.SetWill(w.Session, principal, will); err != nil {
+		panic(fmt.Sprintf("fsm: a will that was within the bounds exceeds them: %v", err))
 	}
 	return result
 }
 
-// will returns the will that a write sets, in the form that is kept; empty if it has none, or takes one back. The error
-// says that there is no room for it.
+// will returns the will that a write sets, in the form that the state keeps. It returns an empty will if the write sets
+// none or withdraws one. It returns an error when the will exceeds the bounds of the writers.
 func (s *step) will(w *tree.NumberedWrite, principal string) (writers.Will, error) {
 	if w.Will == nil || len(w.Will.Transaction.Then)+len(w.Will.Transaction.Else) == 0 {
 		return writers.Will{}, nil
@@ -264,25 +182,25 @@ func (s *step) will(w *tree.NumberedWrite, principal string) (writers.Will, erro
 		return writers.Will{}, err
 	}
 	will := writers.Will{Data: data, OnClose: w.Will.OnClose}
-	return will, s.space.writers.CheckWill(w.Session, principal, will)
+	return will, s.treeState.writers.CheckWill(w.Session, principal, will)
 }
 
-// bequeath ends what hangs on a session, in the entry that ends it (U1, U3). It returns what the certificate tells of
-// that, nil for nothing.
-func (s *step) bequeath(r *storedSession, cause session.Cause) *session.Left {
+// endInTree ends the tree's part of a session in the entry that ends the session (U1 ephemerals end with the session,
+// U3 wills). It returns the certificate's account of the tree, or nil when the session left nothing.
+func (s *step) endInTree(r *sessions.Row, cause session.Cause) *session.Left {
 	s.tree.position++
-	last := s.space.writers.End(uint64(r.id))
-	end, will := s.space.tree.CloseSession, last.Will
+	last := s.treeState.writers.End(uint64(r.ID))
+	end, will := s.treeState.tree.CloseSession, last.Will
 	if cause != session.CauseClosed { // to its client a session that an operator ends is lost as well
-		end = s.space.tree.ExpireSession
+		end = s.treeState.tree.ExpireSession
 	} else if will != nil && !will.OnClose {
 		will = nil
 	}
-	ended, changes := end(s.at(), uint64(r.id), willOf(will))
+	ended, changes := end(s.at(), uint64(r.ID), willOf(will))
 	s.tree.changes = append(s.tree.changes, changes...)
 	left := session.Left{
-		Instance: r.instance, Applied: last.Applied, Floor: last.Floor,
-		Ephemerals: uint64(ended.Removed + ended.Lingering),
+		Instance: r.Instance, Applied: last.Applied, Floor: last.Floor,
+		Ephemerals: uint64(ended.Removed + ended.InLockDelay),
 	}
 	switch {
 	case last.Will == nil:
@@ -299,7 +217,7 @@ func (s *step) bequeath(r *storedSession, cause session.Cause) *session.Left {
 	return &left
 }
 
-// willOf reads a kept will, which [step.will] has written.
+// willOf decodes a kept will, which [step.will] has encoded.
 func willOf(kept *writers.Will) *store.Will {
 	if kept == nil {
 		return nil
@@ -311,6 +229,6 @@ func willOf(kept *writers.Will) *store.Will {
 	return &store.Will{Principals: will.Principals, Transaction: will.Transaction}
 }
 
-// tick moves the clocks on to what the leader said when it put the entry together (D3). It ends a freeze that has come
-// to its bound (Y3).
-func (s *step) tick() { s.space.time = s.space.time.At(s.tree.clocks.Log) }
+// advanceClock moves the clocks to the leader's clocks in the entry (D3). It ends a freeze whose bound has come (Y3
+// freeze).
+func (s *step) advanceClock() { s.treeState.time = s.treeState.time.At(s.tree.clocks.Log) }

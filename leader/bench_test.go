@@ -26,7 +26,10 @@ func populate(n int) population {
 		for range n / 3 {
 			ms += uint64(random.ExpFloat64() * 10)
 			last, _ = session.NextID(last, node, ms)
-			all = append(all, session.Session{ID: last, Timeout: 30 * time.Second, Owner: node, Attachment: 1})
+			all = append(all, session.Session{
+				ID: last, Spec: session.Spec{Timeout: 30 * time.Second}, Owner: node,
+				Attachment: 1,
+			})
 		}
 	}
 	return all
@@ -76,11 +79,11 @@ func batch(p population, n, every int) *session.Answer {
 	return &session.Answer{Attachment: 1, Touches: session.AppendTouches(nil, touches), Last: true}
 }
 
-// BenchmarkIngest takes a packed batch of 100,000 sessions of one owner into a tracker of a million.
+// BenchmarkIngest processes a packed batch of 100,000 sessions of one owner in a tracker of a million.
 func BenchmarkIngest(b *testing.B) { ingest(b, 100_000, 1) }
 
-// BenchmarkIngestSparse takes touches of one session in twenty, as they arrive in an interval when clients touch every
-// 10 s.
+// BenchmarkIngestSparse processes touches of one session in twenty, as they arrive in an interval when clients touch
+// every 10 s.
 func BenchmarkIngestSparse(b *testing.B) { ingest(b, 16_000, 20) }
 
 func ingest(b *testing.B, n, every int) {
@@ -148,7 +151,7 @@ func poll(b *testing.B, stalls *session.Stalls) {
 		popped := 0
 		x.sift(time.Hour, words)
 		for {
-			batch, _ := x.take(time.Hour, words, session.MaxCloseBatch)
+			batch, _ := x.popDue(time.Hour, words, session.MaxCloseBatch)
 			if popped += len(batch); len(batch) == 0 {
 				break
 			}
@@ -189,9 +192,9 @@ func BenchmarkSoonest(b *testing.B) {
 			r := session.SoonestRequest{Size: session.MaxPage, Filter: session.Filter{Labels: labels}}
 			b.ReportAllocs()
 			for b.Loop() {
-				look := t.requests.look(&r)
+				look := t.requests.searchSoonest(&r)
 				for i := range t.registry.shards {
-					t.requests.lookInto(&t.registry.shards[i], &look)
+					t.requests.search(&t.registry.shards[i], &look)
 				}
 				if look.cut(); len(look.first) != session.MaxPage {
 					b.Fatalf("found %d", len(look.first))
@@ -201,8 +204,8 @@ func BenchmarkSoonest(b *testing.B) {
 	}
 }
 
-// BenchmarkPromotion begins to lead a million sessions, and reports the time until a touch is taken and until all are
-// in the queue.
+// BenchmarkPromotion begins to lead a million sessions, and reports the time until a touch is accepted and until all
+// are in the queue.
 func BenchmarkPromotion(b *testing.B) {
 	p := populate(million)
 	a := batch(p, 1, 1)

@@ -8,20 +8,20 @@ import (
 	"holdfast/tree"
 )
 
-// maxCloses is how many closes that clients ask for share a command. It is well below [session.MaxCloseBatch], so that
-// opens get their share between two commands (E3).
+// maxCloses is the largest number of closes by clients in a command. It is well below [session.MaxCloseBatch], so that
+// opens get their share between two commands (E3 ordered closes).
 const maxCloses = 256
 
-// closes gathers the closes that the requests of one message ask for, so that they share commands.
+// closes gathers the closes that the requests of one message need, so that they share commands.
 type closes struct {
 	requests *requests
 	batch    []session.Closing
 	wanted   []wantedClose
-	// weight is that of the batch (U2).
+	// weight is the weight of the batch (U2 weight).
 	weight int
 }
 
-// wantedClose is a close that a client asks for.
+// wantedClose is a close requested by a client.
 type wantedClose struct {
 	token session.Token
 	done  answered
@@ -39,8 +39,8 @@ func (c *closes) add(one session.Closing, token session.Token, done answered) {
 	}
 }
 
-// submit proposes what was added. The proposal outlives the stream, because only its outcome says whether the marks are
-// taken back (E4).
+// submit proposes the batch. The proposal outlives the stream, because only its outcome decides whether the marks are
+// removed (E4 closing mark).
 func (c *closes) submit() {
 	q, batch, wanted, weight := c.requests, c.batch, c.wanted, c.weight
 	if len(batch) == 0 {
@@ -66,8 +66,8 @@ func (c *closes) submit() {
 	})
 }
 
-// close ends a session at its client's wish: with the other closes of the message, or by itself if it had to wait for a
-// good round.
+// close ends a session at its client's request: together with the other closes of the message, or separately if the
+// request must wait for a good round.
 func (q *requests) close(ctx context.Context, token *session.Token, ends *closes, done answered) {
 	one, shown, err := q.authentic(token)
 	switch {
@@ -92,7 +92,7 @@ func (q *requests) close(ctx context.Context, token *session.Token, ends *closes
 // mark marks a session as closing and adds it to ends, if the token names its present attachment.
 func (q *requests) mark(token *session.Token, one *session.Session, ends *closes, done answered) {
 	if token.Local {
-		// The session has become global since the token was made (L5).
+		// The session has become global since the node made the token (L5 local attachments).
 		done(session.Reply{}, session.MovedTo(*one))
 		return
 	}
@@ -110,9 +110,10 @@ func (q *requests) mark(token *session.Token, one *session.Session, ends *closes
 	ends.add(c, *token, done)
 }
 
-// notFiled returns why a session that the state showed is not in the queue. Either it has ended since, or the state
-// shows the entry that opened it and this tracker is about to be told of the entry. A node that made a session global
-// tells its client as soon as it serves the session, so a close may arrive before the tracker is told (L8).
+// notFiled returns the error for a session that the state has shown and the queue does not have. Either the session has
+// ended since, or this tracker has not yet processed the entry that opened it. The node of an upgraded session informs
+// the client as soon as the node serves the session, so a close may arrive before the tracker has processed the upgrade
+// (L8 one upgrade at a time).
 func (q *requests) notFiled(id session.ID) error {
 	if _, ok := q.view.Session(id); ok {
 		return session.ErrLagging
@@ -120,7 +121,7 @@ func (q *requests) notFiled(id session.ID) error {
 	return &session.ExpiredError{ID: id}
 }
 
-// leftAlone returns why the session of a token was not ended: it had ended or was moved before.
+// leftAlone returns the error for a token's session that a close did not end: the session had ended or moved before.
 func (q *requests) leftAlone(token *session.Token) error {
 	now, ok := q.view.Session(token.ID)
 	if !ok {

@@ -33,8 +33,8 @@ func (w *world) blocked() (release func(err error)) {
 	}
 }
 
-// E3: popping and marking are one step. While the close is under way, the session is not proposed again and touches of
-// it are not taken. Commands hold at most 1,024 sessions, each with its attachment, under the tracker's term.
+// E3: popping and marking are one step. While the close is in flight, the session is not proposed again and touches of
+// it are not accepted. Commands hold at most 1,024 sessions, each with its attachment, under the tracker's term.
 func TestE3Entries(t *testing.T) {
 	inBubble(t, voters(1), func(w *world) {
 		const n = 3000
@@ -93,8 +93,8 @@ func TestE3EveryShardHasItsTurn(t *testing.T) {
 	})
 }
 
-// E3: a shard for which a batch had no room begins the next batch. The sessions of node 1 fill the first batch exactly,
-// so the next one belongs to node 2, which got nothing of the first, and not to node 3.
+// E3: a shard whose sessions did not fit into a batch begins the next batch. The sessions of node 1 fill the first
+// batch exactly, so the next one belongs to node 2, which got nothing of the first, and not to node 3.
 func TestE3NoShardLosesItsTurn(t *testing.T) {
 	inBubble(t, voters(1), func(w *world) {
 		const n = session.MaxCloseBatch
@@ -157,8 +157,8 @@ func TestE3MarkedAtOnce(t *testing.T) {
 		}
 		m.replies(touching(m.last().Round+1, session.Touch{ID: 5}))
 		w.at(10 * time.Second)
-		if got := w.tracker.Stats(); got.Taken != 0 || got.NotTaken != 1 {
-			t.Errorf("taken %d, not taken %d, want 0, 1", got.Taken, got.NotTaken)
+		if got := w.tracker.Stats(); got.TouchesAccepted != 0 || got.TouchesRejected != 1 {
+			t.Errorf("taken %d, not taken %d, want 0, 1", got.TouchesAccepted, got.TouchesRejected)
 		}
 		release(nil)
 		w.alive()
@@ -168,8 +168,8 @@ func TestE3MarkedAtOnce(t *testing.T) {
 	})
 }
 
-// E3: sessions that come due one after the other, while the log takes its time for the first, are decided when they are
-// due. The next entry then has them all (I2).
+// E3: sessions that come due one after the other, while the log is slow with the first, are decided when they are due.
+// The next entry then has them all (I2 never late).
 func TestE3DecidedWhileTheLogIsSlow(t *testing.T) {
 	trio(t, func(w *world) {
 		const n = 20
@@ -222,7 +222,7 @@ func TestE4Refused(t *testing.T) {
 	}
 }
 
-// E3: a storm has few commands on their way at a time. Each that is decided makes room for the next one at once.
+// E3: in a storm few commands are in flight at a time. After each decided command the next one is sent at once.
 func TestE3AStormGoesOnWithEachDecision(t *testing.T) {
 	inBubble(t, voters(1), func(w *world) {
 		const commands, underWay = 20, 8
@@ -254,7 +254,7 @@ func TestE3AStormGoesOnWithEachDecision(t *testing.T) {
 	})
 }
 
-// E4: a mark is taken back when the state machine left the session alone.
+// E4: a mark is removed when the state machine left the session alone.
 func TestE4LeftAlone(t *testing.T) {
 	inBubble(t, voters(1), func(w *world) {
 		w.has(5, 1)
@@ -307,7 +307,7 @@ func TestE4Unknown(t *testing.T) {
 	})
 }
 
-// E4: the refusal of a close under a former attachment does not take back the mark of a later close.
+// E4: the refusal of a close under a former attachment does not remove the mark of a later close.
 func TestE4FormerAttachment(t *testing.T) {
 	inBubble(t, voters(1), func(w *world) {
 		w.has(5, 1)
@@ -339,7 +339,7 @@ func TestE4FormerAttachment(t *testing.T) {
 	})
 }
 
-// E5: until the log has decided, a client hears CLOSING, and then that its session has ended.
+// E5: until the log has decided, a client gets CLOSING, and then the end of its session.
 func TestE5OnlyTheLogSays(t *testing.T) {
 	inBubble(t, voters(1), func(w *world) {
 		s := w.has(5, 1)
@@ -366,8 +366,8 @@ func TestE5OnlyTheLogSays(t *testing.T) {
 	})
 }
 
-// M5, E5: the state shows an entry before its observers are told of it. A session that is shown and not filed yet has
-// not ended: it can be read, and can be closed as soon as it is filed.
+// M5, E5: the state shows an entry before its observers are notified. A session that is shown and not filed yet has not
+// ended: it can be read, and can be closed as soon as it is filed.
 func TestM5ShownAndNotFiledIsNotExpired(t *testing.T) {
 	solo(t, func(w *world, m *member) {
 		w.at(30 * time.Second)

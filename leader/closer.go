@@ -6,7 +6,8 @@ import (
 	"holdfast/session"
 )
 
-// closer proposes to end sessions that are marked as closing, and takes their marks back (E4). Safe for concurrent use.
+// closer proposes to end sessions that are marked as closing, and removes marks (E4 closing mark). Safe for concurrent
+// use.
 type closer struct {
 	log        Log
 	term       *term
@@ -18,16 +19,16 @@ type closer struct {
 	left func(session.ID) int
 }
 
-// ending says why sessions end. by and why are those of a [session.Story].
+// ending says why sessions end. by and why become part of a [session.Story].
 type ending struct {
 	cause   session.Cause
 	by, why string
 }
 
-// weightOf returns how much work the end of a session makes (U2).
+// weightOf returns the weight of a session's end (U2 weight).
 func (c *closer) weightOf(id session.ID) int { return 1 + c.left(id) }
 
-// submit proposes to end a batch of some weight (U2), and calls done with what came of it, as [Log.Submit] does.
+// submit proposes to end a batch of the given weight (U2), and calls done with the outcome, as [Log.Submit] does.
 func (c *closer) submit(end ending, batch []session.Closing, weight int, done func(session.Result, error)) {
 	c.log.Submit(session.CloseSessions{
 		Term: c.term.number, Cause: end.cause, Credited: c.heartbeats.credit(), MS: c.wall.ms(), Sessions: batch,
@@ -35,7 +36,7 @@ func (c *closer) submit(end ending, batch []session.Closing, weight int, done fu
 	}, func(result session.Result, err error) { done(result, c.conclude(batch, &result, err)) })
 }
 
-// conclude takes in what came of a batch. It takes back the marks of sessions that the state machine left alone, and
+// conclude processes the outcome of a batch. It removes the marks of sessions that the state machine did not end, and
 // all marks if the command certainly never takes effect. While the outcome is unknown the marks stay, until the log
 // decides or the term ends.
 func (c *closer) conclude(batch []session.Closing, result *session.Result, err error) error {

@@ -68,8 +68,8 @@ func (c *comparing) finds(when string, index uint64, digest byte) {
 	}
 }
 
-// D2: a quorum of the voters decides which digest is right; nodes without a vote do not count.
-func TestD2AQuorumDecides(t *testing.T) {
+// C2: a quorum of the voters decides which digest is right; nodes without a vote do not count.
+func TestC2AQuorumDecides(t *testing.T) {
 	c := newComparing(t, 3)
 	c.round(0, 5, map[session.Node]byte{1: 1, 9: 1})
 	c.finds("one voter and one without a vote", 0, 0)
@@ -81,8 +81,8 @@ func TestD2AQuorumDecides(t *testing.T) {
 	c.finds("the next index, where the second has the first's", 6, 1)
 }
 
-// D2: if all voters differ, or two differ and the others are lost, no digest is right.
-func TestD2Apart(t *testing.T) {
+// C2: if all voters differ, or two differ and the others are lost, no digest is right.
+func TestC2Apart(t *testing.T) {
 	c := newComparing(t, 3)
 	c.round(0, 5, map[session.Node]byte{1: 1, 2: 2, 3: 3, 9: 3})
 	c.finds("all differ", 5, 0)
@@ -106,8 +106,8 @@ func TestD2Apart(t *testing.T) {
 	c.finds("there is no patience left for it, and nothing newer to compare", 5, 0)
 }
 
-// D2: a report counts only as long as the node repeats it, so a quorum can be taken back.
-func TestD2AQuorumThatWas(t *testing.T) {
+// C2: a report counts only as long as the node repeats it, so a quorum can be lost again.
+func TestC2AQuorumThatWas(t *testing.T) {
 	c := newComparing(t, 3)
 	c.round(0, 5, map[session.Node]byte{1: 1, 2: 1})
 	c.finds("two agree", 5, 1)
@@ -120,8 +120,8 @@ func TestD2AQuorumThatWas(t *testing.T) {
 	c.finds("one of the two was started again", 0, 0)
 }
 
-// D1: another index is compared once all nodes have reported, and after a while without the nodes that lag.
-func TestD1Index(t *testing.T) {
+// C1: another index is compared once all nodes have reported, and after a while without the nodes that lag.
+func TestC1Index(t *testing.T) {
 	c := newComparing(t, 3)
 	compares := func(when string, want uint64) {
 		t.Helper()

@@ -12,17 +12,17 @@ import (
 	"holdfast/tree"
 )
 
-// maxFlights is the number of commands of expired sessions that are proposed at a time, and maxFlying that of their
-// sessions: those of the entry on its way, and as many for the next one. Commands are more than sessions need: a slow
-// disk takes so long for an entry that sessions come due again and again meanwhile, a few at a time. With fewer, the
-// next entry leaves without those that came due last, and they end an entry later (I2).
+// maxFlights bounds the commands of expired sessions in flight, and maxFlying their sessions: a full entry on its way,
+// and another full one next. Commands need a larger bound than sessions: while a slow disk writes one entry, sessions
+// come due again and again, a few at a time. With a smaller bound the next entry would leave without the last of them,
+// and they would end an entry later (I2 never late).
 const (
 	maxFlights = 64
 	maxFlying  = 8 * session.MaxCloseBatch
 )
 
-// expirer finds the sessions that are due, waits for a good round that their owners have answered, and ends them
-// (E1-E4). It belongs to the goroutine of [Tracker.Run].
+// expirer finds due sessions, waits for a good round that their owners have answered, and ends them (E1-E4). It belongs
+// to the goroutine of [Tracker.Run].
 type expirer struct {
 	heartbeats *heartbeats
 	registry   *registry
@@ -31,34 +31,34 @@ type expirer struct {
 	found  func([]session.Closing, []time.Duration)
 	term   uint64
 	logger hclog.Logger
-	// lines bounds the lines about batches.
-	lines session.Lines
-	stats *counters
+	// logLimit limits the log lines about batches.
+	logLimit session.LogLimiter
+	stats    *counters
 	// wake wakes the goroutine of Run when a proposal is decided.
 	wake signal
 	tree *Tree
 
-	// wants are the latest due time on a due list and the first bucket of the queues.
+	// wants has the latest due time on a due list and the first bucket of the queues.
 	wants  wants
 	owners ownerMarks
-	// seen are the states of the owners in owners.waiting when their sessions stayed.
+	// seen are the states of the owners in owners.waiting at the time when their sessions stayed.
 	seen *ownerStates
-	// more says that sessions may expire that no entry had room for.
+	// more says that sessions may expire that did not fit into an entry.
 	more bool
-	// first is the shard with which the next batch begins.
+	// first is the first shard of the next batch.
 	first int
-	// late says how long ago the sessions of the newest batch were due.
+	// late has the time since each session of the newest batch was due.
 	late []time.Duration
 
-	// flying counts the commands that are not decided yet, and their sessions.
+	// flying counts the undecided commands and their sessions.
 	flying struct{ commands, sessions atomic.Int32 }
 }
 
-// ownerMarks marks owners: waiting those of sessions that stayed on the due lists, held those for whose loss sessions
-// were filed later than they come due once the owner is back.
+// ownerMarks marks owners. waiting: sessions of the owner stayed on the due lists. held: sessions of the lost owner are
+// filed at a later time than they come due once the owner is back.
 type ownerMarks struct{ waiting, held [len(ownerStates{})]bool }
 
-// poll moves what has come due to the due lists, and proposes to end the sessions that may expire now.
+// poll moves sessions that have come due to the due lists, and proposes to end the sessions that may expire now.
 func (x *expirer) poll() {
 	now, states := x.heartbeats.owners()
 	x.hasten(now, states)
@@ -71,7 +71,7 @@ func (x *expirer) poll() {
 		if x.flying.commands.Load() < maxFlights {
 			limit = min(maxFlying-int(x.flying.sessions.Load()), session.MaxCloseBatch)
 		}
-		batch, weight := x.take(now, states, limit)
+		batch, weight := x.popDue(now, states, limit)
 		if len(batch) == 0 {
 			return
 		}
@@ -82,7 +82,7 @@ func (x *expirer) poll() {
 	}
 }
 
-// sift moves what has come due to the due lists, and returns the number of sessions moved.
+// sift moves sessions that have come due to the due lists, and returns their number.
 func (x *expirer) sift(now time.Duration, states *ownerStates) int {
 	due := 0
 	later := func(it *item) time.Duration {
@@ -102,8 +102,8 @@ func (x *expirer) sift(now time.Duration, states *ownerStates) int {
 	return due
 }
 
-// filed is due for a session that is filed again if it comes due later than now. It notes whether it does for the loss
-// of its owner.
+// filed is due for a session that is filed again if it comes due later than now. It records whether the loss of the
+// owner is the reason.
 func (x *expirer) filed(it *item, now time.Duration, states *ownerStates) (due, earned time.Duration) {
 	due, earned = x.due(it, now, states)
 	if due > now && states[it.Value.owner].holds(it) {
@@ -112,8 +112,9 @@ func (x *expirer) filed(it *item, now time.Duration, states *ownerStates) (due, 
 	return due, earned
 }
 
-// hasten files the sessions of owners again that are no longer lost: for their loss, sessions were filed as late as a
-// timeout after it, and they come due as if it had not been (E1).
+// hasten files the sessions of returned owners again. While an owner is lost, its sessions are filed up to a timeout
+// after the loss. When the owner is back, they come due as if it had never been lost (E1 full timeout after a change of
+// leader).
 func (x *expirer) hasten(now time.Duration, states *ownerStates) {
 	var back [len(ownerStates{})]bool
 	for owner, held := range x.owners.held {
@@ -137,7 +138,7 @@ func (x *expirer) hasten(now time.Duration, states *ownerStates) {
 	}
 }
 
-// turned reports whether the state has changed of an owner for whose sessions the due lists wait.
+// turned reports whether the state of an owner with sessions on the due lists has changed.
 func (x *expirer) turned(states *ownerStates) bool {
 	for owner, waiting := range x.owners.waiting {
 		if waiting && x.seen[owner] != states[owner] {
@@ -147,16 +148,16 @@ func (x *expirer) turned(states *ownerStates) bool {
 	return false
 }
 
-// take pops and marks at most limit sessions that may expire (E3), and no more once their weight fills an entry (U2).
-// The shards have their turns: the next batch begins with the shard for which this batch had no room, or with the one
+// popDue pops and marks at most limit sessions that may expire (E3 ordered closes), and stops once their weight fills
+// an entry (U2 weight). Shards take turns: the next batch begins with the shard that did not fit, or with the shard
 // after it if this batch has sessions of that shard.
 //
-// The batch is in the order of the ids, so that the state finds neighbours together. Its sessions end in one entry, so
-// none of them ends before another.
-func (x *expirer) take(now time.Duration, states *ownerStates, limit int) (batch []session.Closing, weight int) {
+// The batch is in the order of the ids, because the state then finds neighbours together. All its sessions end in one
+// entry, so their order does not matter.
+func (x *expirer) popDue(now time.Duration, states *ownerStates, limit int) (batch []session.Closing, weight int) {
 	clear(x.owners.waiting[:])
 	x.wants.round, x.more, x.late = never, false, x.late[:0]
-	judge := func(it *item) (time.Duration, session.Verdict) {
+	decide := func(it *item) (time.Duration, session.Verdict) {
 		due, earned := x.filed(it, now, states)
 		switch {
 		case due > now:
@@ -186,7 +187,7 @@ func (x *expirer) take(now time.Duration, states *ownerStates, limit int) (batch
 		s := &x.registry.shards[(first+i)%shardCount]
 		s.mu.Lock()
 		full, had := x.more, len(batch)
-		s.queue.Take(now, judge)
+		s.queue.Take(now, decide)
 		if x.more && !full && limit > 0 {
 			x.first = (first + i) % shardCount
 			if len(batch) > had {
@@ -204,14 +205,14 @@ func (x *expirer) take(now time.Duration, states *ownerStates, limit int) (batch
 
 // expire proposes to end the sessions of a batch. It does not wait for the outcome, and batches reach the log in the
 // order of the calls: so the sessions of a shard end in the order in which they came due (E3). The proposal outlives
-// the tracker, because only its outcome says whether the marks are taken back (E4). expire logs a refusal, because no
-// caller can do more: the marks are taken back, and the sessions come due again.
+// the tracker, because only its outcome decides whether the marks are removed (E4 closing mark). expire only logs a
+// refusal: the marks are removed, and the sessions come due again.
 func (x *expirer) expire(batch []session.Closing, weight int) {
 	x.flying.commands.Add(1)
 	x.flying.sessions.Add(int32(len(batch))) //nolint:gosec // at most MaxCloseBatch
 	x.closer.submit(ending{cause: session.CauseExpired}, batch, weight, func(result session.Result, err error) {
 		if err != nil {
-			x.logger.Warn("expiry not decided", "sessions", len(batch), "term", x.term, "error", err)
+			x.logger.Warn("sessions not expired: they come due again", "sessions", len(batch), "term", x.term, "error", err)
 		} else {
 			x.stats.expired.Add(ends(result.Closed))
 			x.logExpired(batch, result.Closed)
@@ -222,8 +223,8 @@ func (x *expirer) expire(batch []session.Closing, weight int) {
 	})
 }
 
-// logExpired says how many sessions of a batch have expired. The nodes that served them say whose they were; for those
-// of a lost node nobody else does.
+// logExpired logs the number of expired sessions of a batch. Each node logs the sessions that it served; only this line
+// reports the sessions of a lost node.
 func (x *expirer) logExpired(batch []session.Closing, closed []bool) {
 	ofLost, first := 0, session.ID(0)
 	for i, one := range batch {
@@ -237,13 +238,13 @@ func (x *expirer) logExpired(batch []session.Closing, closed []bool) {
 	if first == 0 {
 		return
 	}
-	if leftOut, ok := x.lines.Take(time.Now()); ok {
+	if leftOut, ok := x.logLimit.Allow(time.Now()); ok {
 		x.logger.Info("sessions expired", "sessions", ends(closed), "of_lost_nodes", ofLost, "first", first, "term", x.term,
 			"left_out_before", leftOut)
 	}
 }
 
-// ends returns how many sessions of a command ended.
+// ends returns the number of sessions that a command ended.
 func ends(closed []bool) uint64 {
 	n := uint64(0)
 	for _, ended := range closed {

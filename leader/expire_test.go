@@ -18,7 +18,7 @@ func trio(t *testing.T, test func(w *world)) {
 	})
 }
 
-// late is trio with relays that take 1 ms to answer, so that all heartbeats of a round are sent before it is good.
+// late is trio with relays that answer after 1 ms, so that all heartbeats of a round are sent before it is good.
 func late(t *testing.T, test func(w *world)) {
 	t.Helper()
 	inBubble(t, voters(1, 2, 3), func(w *world) {

@@ -7,7 +7,8 @@ import (
 	"holdfast/session"
 )
 
-// explain says what keeps a session alive (E1). It is a read like another (R4).
+// explain says what keeps a session alive (E1 full timeout after a change of leader). It waits for a good round as
+// every read does (R4 leadership needs a good round).
 func (q *requests) explain(ctx context.Context, id session.ID) (session.Reply, error) {
 	index := q.view.CommitIndex()
 	if err := q.heartbeats.await(ctx); err != nil {
@@ -28,7 +29,7 @@ func (q *requests) vigil(one *session.Session) session.Vigil {
 	w := &states[one.Owner]
 	v := session.Vigil{
 		Leader: q.cfg.Node, Term: q.term.number, Led: now, Credited: q.heartbeats.credit(), LastTouchAge: -time.Millisecond,
-		VouchedAge: max(now-w.vouches, 0), Silent: w.silence(now),
+		VouchedAge: max(now-w.confirmed, 0), Silent: w.silence(now),
 	}
 	deadline := time.Duration(0)
 	s := q.registry.shard(one.ID)
@@ -39,7 +40,7 @@ func (q *requests) vigil(one *session.Session) session.Vigil {
 	}
 	filling := s.filling()
 	s.mu.Unlock()
-	if it == nil && !filling { // an entry that this tracker is about to be told of has opened it
+	if it == nil && !filling { // this tracker has not yet processed the entry that opened the session
 		deadline = now + extension(one.Timeout)
 	}
 	due := w.due(deadline, one.Timeout)
@@ -55,13 +56,13 @@ func (q *requests) vigil(one *session.Session) session.Vigil {
 	return v
 }
 
-// story fills in what a certificate tells of the owner, when a session that is due at a moment expires at now.
+// story fills in a certificate's facts about the owner, for a session with the given due time that expires at now.
 func (w *ownerState) story(c *session.Closing, it *item, due, now time.Duration) {
 	c.Credit = due - w.plain(it.Deadline(), it.Value.timeout())
 	c.Silent = w.silence(now)
 }
 
-// silence returns for how long a lost owner has been silent, at least 1 ms; 0 for an owner that is not lost.
+// silence returns the time since a lost owner's last answer, at least 1 ms; 0 for an owner that is not lost.
 func (w *ownerState) silence(now time.Duration) time.Duration {
 	if !w.lost {
 		return 0

@@ -185,7 +185,8 @@ func (l *log) apply(c session.Command, in uint64) session.Result {
 			id++
 		}
 		result.Session = session.Session{
-			ID: id, Timeout: c.Timeout, Owner: c.Node, Labels: c.Labels, Attachment: v.attachment, OpenedIndex: l.index,
+			ID: id, Spec: session.Spec{Timeout: c.Timeout, Labels: c.Labels}, Owner: c.Node, Attachment: v.attachment,
+			OpenedIndex: l.index,
 		}
 		result.Err = err
 		v.sessions[id] = result.Session
@@ -285,8 +286,8 @@ func newWorld(t *testing.T, members []session.Member) *world {
 	w.log = &log{w: w}
 	w.tracker = leader.New(leader.Config{
 		Node: 1, Term: term, Interval: beat, ExpiryInterval: width,
-		Limits: session.Limits{Min: long, Max: 40 * time.Second},
-		Room:   func(session.Command) error { return locked(w.view, func() error { return w.view.full }) },
+		Limits:        session.Limits{Min: long, Max: 40 * time.Second},
+		CheckCapacity: func(session.Command) error { return locked(w.view, func() error { return w.view.full }) },
 		Tree: leader.Tree{Weight: func(id session.ID) int {
 			if w.weight == nil {
 				return 0
@@ -336,7 +337,7 @@ func (w *world) has(id session.ID, owner session.Node) session.Session {
 	w.view.mu.Lock()
 	defer w.view.mu.Unlock()
 	w.view.attachment++
-	s := session.Session{ID: id, Timeout: long, Owner: owner, Attachment: w.view.attachment}
+	s := session.Session{ID: id, Spec: session.Spec{Timeout: long}, Owner: owner, Attachment: w.view.attachment}
 	w.view.sessions[id] = s
 	return s
 }

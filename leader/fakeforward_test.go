@@ -163,7 +163,7 @@ func (l *writeLog) submitted() []string {
 	return all
 }
 
-// tell tells what became of the oldest waiting copy of a command.
+// tell reports the outcome of the oldest waiting copy of a command.
 func (l *writeLog) tell(command string, err error) {
 	l.mu.Lock()
 	done := l.waiting[command][0]
@@ -173,7 +173,7 @@ func (l *writeLog) tell(command string, err error) {
 	synctest.Wait()
 }
 
-// forwardWorld is a tracker that takes writes, with node 2 on a Follow stream and a Forward stream.
+// forwardWorld is a tracker that accepts writes, with node 2 on a Follow stream and a Forward stream.
 type forwardWorld struct {
 	*world
 	log    *writeLog

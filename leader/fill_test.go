@@ -51,13 +51,13 @@ func filling(t *testing.T, ids []session.ID, test func(w *world, m *member, fill
 	})
 }
 
-// The tracker serves while it fills. A touch of a session that is not filled in yet is taken, and filling does not undo
+// The tracker serves while it fills. A touch of a session that is not filled in yet counts, and filling does not undo
 // it.
 func TestFillTouch(t *testing.T) {
 	filling(t, []session.ID{5, 6}, func(w *world, m *member, fill func()) {
 		w.at(200 * ms)
 		m.says(answer(1, session.Touch{ID: 5, Age: 100 * ms}, session.Touch{ID: 7}))
-		if got := w.tracker.Stats(); got.Taken != 1 || got.NotTaken != 1 || got.FillTime != 0 || got.GoodRound != 1 {
+		if got := w.tracker.Stats(); got.TouchesAccepted != 1 || got.TouchesRejected != 1 || got.FillTime != 0 || got.GoodRound != 1 {
 			t.Errorf("stats while filling: %+v", got)
 		}
 		w.at(300 * ms)
@@ -150,8 +150,8 @@ func TestFillLate(t *testing.T) {
 	})
 }
 
-// T6, T3: a stream is superseded while the last chunk of one of its answers is being taken. The answer counts for no
-// round; the touches in the chunk count, because they had arrived.
+// T6, T3: a stream is superseded while the last chunk of one of its answers is being processed. The answer counts for
+// no round; the touches in the chunk count, because they had arrived.
 func TestFillSuperseded(t *testing.T) {
 	filling(t, []session.ID{5}, func(w *world, m *member, fill func()) {
 		w.at(200 * ms)
@@ -168,8 +168,8 @@ func TestFillSuperseded(t *testing.T) {
 		}
 		close(goOn)
 		synctest.Wait()
-		if got := w.tracker.Stats(); got.Taken != 1 || got.GoodRound != 0 {
-			t.Errorf("an answer on a superseded stream: %d touches taken, good round %d, want 1 and 0", got.Taken,
+		if got := w.tracker.Stats(); got.TouchesAccepted != 1 || got.GoodRound != 0 {
+			t.Errorf("an answer on a superseded stream: %d touches taken, good round %d, want 1 and 0", got.TouchesAccepted,
 				got.GoodRound)
 		}
 		w.at(beat)

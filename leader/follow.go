@@ -10,10 +10,10 @@ import (
 )
 
 // Follow serves one member's stream. It sends the welcome, and returns when the stream ends, ctx ends, or the term is
-// over; the error says why. It is [session.ErrWrongCluster] for a node that is no member, [ErrDirectory] for a node on
-// another data directory than the member's, and [ErrSuperseded] once the node has opened a newer stream (T6). The
-// leader's own relay follows like every other. Follow does not wait for a blocked Send or Recv: the caller makes them
-// return.
+// over; the error says why. The error is [session.ErrWrongCluster] for a node that is not a member, [ErrDirectory] for
+// a node on another data directory than the member's, and [ErrSuperseded] once the node has opened a newer stream (T6
+// newest stream only). The leader's own relay follows like every other. Follow does not wait for a blocked Send or
+// Recv: the caller makes them return.
 func (t *Tracker) Follow(ctx context.Context, hello session.Hello, link Link) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -45,8 +45,8 @@ func (t *Tracker) Follow(ctx context.Context, hello session.Hello, link Link) er
 	return s.reason
 }
 
-// admit makes s the newest stream of its node, and returns the former one. If s is not newer, it asks the node: some
-// other process may have opened the newest stream in the node's name.
+// admit makes s the newest stream of its node, and returns the former one. If s is not newer, admit asks the node
+// itself: another process may have opened the newest stream in the node's name.
 func (t *Tracker) admit(ctx context.Context, s *stream) (*stream, error) {
 	old, err := t.heartbeats.open(s)
 	if !errors.Is(err, ErrSuperseded) || t.cfg.Ask == nil || s.hello.Node == t.cfg.Node {
@@ -71,7 +71,7 @@ func (t *Tracker) write(s *stream, link Link) error {
 			return err
 		}
 		if more && !s.stopped() {
-			continue // a heartbeat goes before further replies
+			continue // a heartbeat goes before more replies
 		}
 		select {
 		case <-s.done:
@@ -82,7 +82,7 @@ func (t *Tracker) write(s *stream, link Link) error {
 	}
 }
 
-// writeNext sends the heartbeat if there is one, and one message of replies. It reports whether it sent replies.
+// writeNext sends a heartbeat if one is due, and one message of replies. It reports whether it sent replies.
 func (t *Tracker) writeNext(s *stream, link Link) (bool, error) {
 	if beat := t.heartbeat(s); beat != nil {
 		if err := link.Send(session.LeaderMessage{Heartbeat: beat}); err != nil {
@@ -99,22 +99,22 @@ func (t *Tracker) writeNext(s *stream, link Link) (bool, error) {
 	return true, nil
 }
 
-// heartbeat returns the heartbeat to send on s now, nil if there is none.
+// heartbeat returns the heartbeat to send on s now; nil for none.
 func (t *Tracker) heartbeat(s *stream) *session.Heartbeat {
 	attachment := t.view.Attachment()
 	if !t.term.current() {
-		return nil // what a deposed leader applies as a follower does not count (M3)
+		return nil // entries that a deposed leader applies as a follower do not count (M3 served in the leader's term)
 	}
 	beat := t.heartbeats.send(s)
 	if beat == nil {
 		return nil
 	}
 	beat.Committed = t.view.CommitIndex()
-	beat.Attachment, beat.NotTaken = attachment, s.named(beat.Processed)
+	beat.Attachment, beat.RejectedTouches = attachment, s.named(beat.Processed)
 	return beat
 }
 
-// read takes the learner's messages.
+// read receives and processes the learner's messages.
 func (t *Tracker) read(ctx context.Context, s *stream, link Link) error {
 	for {
 		m, err := link.Recv()
@@ -124,7 +124,7 @@ func (t *Tracker) read(ctx context.Context, s *stream, link Link) error {
 		case s.stopped():
 			return nil
 		case m.Answer != nil:
-			if err := t.hear(s, m.Answer); err != nil {
+			if err := t.receiveAnswer(s, m.Answer); err != nil {
 				return err
 			}
 		case len(m.Requests) > 0:
@@ -135,11 +135,11 @@ func (t *Tracker) read(ctx context.Context, s *stream, link Link) error {
 	}
 }
 
-// hear takes one chunk of an answer. The goroutine of [Tracker.Run] judges what follows for rounds and expiry.
-func (t *Tracker) hear(s *stream, a *session.Answer) error {
+// receiveAnswer processes one chunk of an answer. The goroutine of [Tracker.Run] then checks rounds and expiry.
+func (t *Tracker) receiveAnswer(s *stream, a *session.Answer) error {
 	now, sent, due := t.heartbeats.awaits(s, a.Round)
 	if !due {
-		return fmt.Errorf("receive: answer to round %d, which is not due: %w", a.Round, ErrProtocol)
+		return fmt.Errorf("receive: unexpected answer to round %d: %w", a.Round, ErrProtocol)
 	}
 	refused, err := t.ingest(s.hello.Node, a, now)
 	if err == nil {
@@ -152,22 +152,23 @@ func (t *Tracker) hear(s *stream, a *session.Answer) error {
 		t.term.end(fmt.Errorf("lead term %d: this node answers from term %d: %w", t.term.number, a.Term, ErrTermOver))
 		return ErrTermOver
 	}
-	if t.cfg.Heard != nil {
-		t.cfg.Heard(s.hello.Node, sent)
+	if t.cfg.OnAnswer != nil {
+		t.cfg.OnAnswer(s.hello.Node, sent)
 	}
-	t.heartbeats.hear(s, a, now)
+	t.heartbeats.recordAnswer(s, a, now)
 	return nil
 }
 
-// ingest takes the touches of a chunk that arrived at now (T5), and returns the sessions that were not taken (S1).
+// ingest records the touches of a chunk that arrived at now (T5 a touch moves the deadline), and returns the sessions
+// whose touches were rejected (S1 confirmed touches).
 func (t *Tracker) ingest(from session.Node, a *session.Answer, now time.Duration) ([]session.ID, error) {
 	in := intake{registry: t.registry, state: t.view, from: from, attachment: a.Attachment, now: now}
 	err := in.all(session.Touches{Bytes: a.Touches})
 	for _, touch := range in.missing {
 		in.lookUp(touch)
 	}
-	t.stats.taken.Add(in.taken)
-	t.stats.notTaken.Add(uint64(len(in.refused)))
+	t.stats.accepted.Add(in.accepted)
+	t.stats.rejected.Add(uint64(len(in.refused)))
 	if err != nil {
 		return nil, fmt.Errorf("answer of node %d: %w", from, err)
 	}

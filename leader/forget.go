@@ -11,37 +11,38 @@ import (
 	"holdfast/session"
 )
 
-// forgetter proposes the forgetting of request ids once their opens are old enough (O2). Safe for concurrent use.
+// forgetter proposes the forgetting of request ids once their opens are old enough (O2 idempotent opens). Safe for
+// concurrent use.
 type forgetter struct {
 	log        Log
 	term       *term
 	heartbeats *heartbeats
 	registry   *registry
 	logger     hclog.Logger
-	// timeout is the largest timeout that the leader gives; margin covers the last rounds of a session.
+	// timeout is the largest timeout that the leader negotiates; margin covers the last rounds of a session.
 	timeout, margin time.Duration
 	// part is [Config.Part].
-	part  func(upTo uint64, most int) uint64
+	part  func(upTo uint64, limit int) uint64
 	opens openMarks
 }
 
-// opened notes opens by the entry at index.
+// opened records opens by the entry at index.
 func (f *forgetter) opened(index uint64, now time.Duration) { f.opens.note(index, now) }
 
-// age returns how old an open must be before its request id is forgotten (O2): by then, a session that its client never
-// heard of has expired. A session of a former leader with other settings may have a longer timeout than this leader
-// gives.
+// age returns the age of an open at which its request id may be forgotten (O2): the session has expired by then if its
+// client never got the answer. A session from a former leader with other settings may have a longer timeout than this
+// leader negotiates.
 func (f *forgetter) age() time.Duration {
 	timeout := max(f.timeout, f.registry.longestTimeout())
 	return timeout + timeout/10 + f.margin
 }
 
-// old returns the highest index up to which every open is old enough; false if there is none. What was opened before or
-// in a freeze is old enough only when its session has had the full timeout that follows (Y3).
+// old returns the highest index up to which every open is old enough; false for none. An open before or during a freeze
+// is old enough only after the full timeout that its session has after the freeze (Y3 freeze).
 func (f *forgetter) old() (uint64, bool) {
-	now, heard := f.heartbeats.heard()
+	now, fullFrom := f.heartbeats.readClock()
 	moment := now - f.age()
-	if moment < heard {
+	if moment < fullFrom {
 		return 0, false
 	}
 	return f.opens.older(moment)
@@ -65,15 +66,15 @@ func (f *forgetter) run(ctx context.Context, committed uint64) {
 			if err := f.forget(ctx, index); err == nil {
 				f.opens.drop(index)
 			} else {
-				f.logger.Debug("request ids not forgotten", "index", index, "term", f.term.number, "error", err)
+				f.logger.Debug("forgetting request ids failed", "index", index, "term", f.term.number, "error", err)
 			}
 		}
 		timer.Reset(f.opens.width)
 	}
 }
 
-// forget forgets the request ids up to an index, in parts. The next part is proposed when this node has applied the one
-// before, so opens go into the entries between two parts.
+// forget forgets the request ids up to an index, in parts. It proposes each part after this node has applied the
+// previous one, so opens get into the entries between two parts.
 func (f *forgetter) forget(ctx context.Context, upTo uint64) error {
 	for {
 		part := f.part(upTo, session.MaxForget)
@@ -84,23 +85,23 @@ func (f *forgetter) forget(ctx context.Context, upTo uint64) error {
 	}
 }
 
-// openMarks remembers coarsely when sessions were opened: enough to say up to which index every open is older than some
-// age (O2). Safe for concurrent use.
+// openMarks has coarse times of opens: enough to find the index up to which every open is older than a given age (O2).
+// Safe for concurrent use.
 type openMarks struct {
 	mu sync.Mutex
 	// width is the time that one mark spans. It is set before the first note.
 	width time.Duration
-	// marks rise in all their fields. Guarded by mu.
+	// marks are in rising order by every field. Guarded by mu.
 	marks []openMark
 }
 
-// openMark says that the opens up to index happened at last or before.
+// openMark says that all opens up to index happened at last or before.
 type openMark struct {
 	index       uint64
 	first, last time.Duration
 }
 
-// note notes opens at an index.
+// note records opens at an index.
 func (o *openMarks) note(index uint64, now time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -113,7 +114,7 @@ func (o *openMarks) note(index uint64, now time.Duration) {
 	o.marks = append(o.marks, openMark{index: index, first: now, last: now})
 }
 
-// older returns the highest index up to which every open happened at or before moment; false if there is none.
+// older returns the highest index up to which every open happened at or before moment; false for none.
 func (o *openMarks) older(moment time.Duration) (uint64, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -17,11 +17,11 @@ func TestO2ForgetRequests(t *testing.T) {
 		m := w.join(1, prompt)
 		defer w.run()()
 		w.at(10 * time.Second)
-		m.ask(session.Request{Open: &session.OpenRequest{Timeout: long}}) // index 13
+		m.ask(session.Request{Open: &session.OpenRequest{Spec: session.Spec{Timeout: long}}}) // index 13
 		w.at(11 * time.Second)
-		m.ask(session.Request{Open: &session.OpenRequest{Timeout: long}}) // index 14
+		m.ask(session.Request{Open: &session.OpenRequest{Spec: session.Spec{Timeout: long}}}) // index 14
 		w.at(30 * time.Second)
-		m.ask(session.Request{Open: &session.OpenRequest{Timeout: long}}) // index >= 15
+		m.ask(session.Request{Open: &session.OpenRequest{Spec: session.Spec{Timeout: long}}}) // index >= 15
 		last := w.log.newest()
 		w.at(time.Hour)
 		forgotten, at := proposed[session.ForgetRequests](w.log)

@@ -8,22 +8,22 @@ import (
 	"holdfast/session"
 )
 
-// Writes is what a [Tracker] needs to pass writes to the tree on. It knows none of their forms (W2). The
-// functions must be safe for concurrent use and return soon.
+// Writes has the functions with which a [Tracker] handles writes to the tree. The tracker does not know the form of
+// writes (W2 the state decides). The functions must be safe for concurrent use and return soon.
 type Writes struct {
-	// Check returns an error for a write that must not be in the log: one that some node cannot read, or whose command
-	// is not what the message says beside it. Nil takes all.
+	// Check returns an error for a write that must not be in the log: a write that a node cannot read, or whose command
+	// differs from the other fields of the message. Nil accepts every write.
 	Check func(w *session.ForwardedWrite) error
-	// Acknowledge returns the command that acknowledges results (X3), 1 to [session.MaxPeerBatch].
+	// Acknowledge returns the command that acknowledges results (X3 kept results), 1 to [session.MaxPeerBatch].
 	Acknowledge func(all []session.Acknowledged) (session.Command, error)
 }
 
 // ForwardLink is the leader's end of one Forward stream. One goroutine calls Welcome and then Refuse, another calls
 // Recv. After [Tracker.Forward] has returned, its caller makes blocked calls return.
 type ForwardLink interface {
-	// Welcome tells the node that the leader of a term takes its writes.
+	// Welcome sends the term of the leader, which accepts the node's writes.
 	Welcome(term uint64) error
-	// Refuse tells the node of 1 to [session.MaxPeerBatch] writes that were not appended.
+	// Refuse sends 1 to [session.MaxPeerBatch] writes that the leader has not appended.
 	Refuse(all []session.WriteRefusal) error
 	Recv() (session.ForwardMessage, error)
 }
@@ -31,14 +31,14 @@ type ForwardLink interface {
 // ErrNotFollowing says that the process that wants to forward writes has no stream of heartbeats to this leader.
 var ErrNotFollowing = errors.New("the node's process has no stream of heartbeats to this leader")
 
-// Forward takes the writes of a node's clients for the log, in the order in which they come (W1). It returns when the
-// stream ends, ctx ends, the term is over, or the node's Follow stream ends; the error says why. It is
+// Forward proposes the writes of a node's clients to the log, in the order of arrival (W1 path of a write). It returns
+// when the stream ends, ctx ends, the term is over, or the node's Follow stream ends; the error says why. The error is
 // [ErrNotFollowing] for a process without a Follow stream, and [ErrSuperseded] once the node has opened a newer Forward
 // stream.
 //
-// A write that was appended is not answered: its node reads the result from the log. The leader tells of the writes
-// that it has certainly not appended. When it does not know what became of one, it ends the stream (W4). Forward does
-// not wait for a blocked call of link: the caller makes it return.
+// The leader does not answer appended writes: their node reads the results from the log. The leader refuses writes that
+// it has certainly not appended. When the outcome of a write is unknown, the leader ends the stream (W4 answers from
+// applied entries). Forward does not wait for a blocked call of link: the caller makes it return.
 func (t *Tracker) Forward(ctx context.Context, hello session.ForwardHello, link ForwardLink) error {
 	if t.term.isOver() || hello.Term != t.term.number {
 		return ErrTermOver
@@ -65,10 +65,10 @@ func (t *Tracker) Forward(ctx context.Context, hello session.ForwardHello, link 
 	return f.reason
 }
 
-// Term returns the term that the tracker leads.
+// Term returns the tracker's term.
 func (t *Tracker) Term() uint64 { return t.term.number }
 
-// streamOf returns the open Follow stream of a process of a node, nil if it has none.
+// streamOf returns the open Follow stream of a node's process; nil for none.
 func (h *heartbeats) streamOf(node session.Node, incarnation uint64) *stream {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -103,9 +103,10 @@ func (t *Tracker) writeForward(f *forwarding, link ForwardLink) error {
 	}
 }
 
-// readForward takes the node's messages. It waits for the node to take refusals, but never for the log (W1).
+// readForward receives and processes the node's messages. It waits while too many refusals are unsent, but never for
+// the log (W1).
 func (t *Tracker) readForward(f *forwarding, link ForwardLink) error {
-	for f.awaitRoom() {
+	for f.awaitCapacity() {
 		m, err := link.Recv()
 		if err != nil {
 			return fmt.Errorf("receive: %w", err)
@@ -113,7 +114,7 @@ func (t *Tracker) readForward(f *forwarding, link ForwardLink) error {
 		if !t.requests.handlers.begin() {
 			return ErrTermOver
 		}
-		err = t.take(f, &m)
+		err = t.receiveForward(f, &m)
 		t.requests.handlers.end()
 		if err != nil {
 			return err
@@ -122,13 +123,13 @@ func (t *Tracker) readForward(f *forwarding, link ForwardLink) error {
 	return nil
 }
 
-// take puts what a message brings into the log.
-func (t *Tracker) take(f *forwarding, m *session.ForwardMessage) error {
+// receiveForward proposes the contents of a message to the log.
+func (t *Tracker) receiveForward(f *forwarding, m *session.ForwardMessage) error {
 	switch {
 	case f.stopped():
 		return nil
 	case len(m.Writes) > 0:
-		return t.takeWrites(f, m.Writes)
+		return t.acceptWrites(f, m.Writes)
 	case len(m.Acknowledged) > 0:
 		return t.acknowledge(f, m.Acknowledged)
 	default:
@@ -136,7 +137,7 @@ func (t *Tracker) take(f *forwarding, m *session.ForwardMessage) error {
 	}
 }
 
-func (t *Tracker) takeWrites(f *forwarding, all []session.ForwardedWrite) error {
+func (t *Tracker) acceptWrites(f *forwarding, all []session.ForwardedWrite) error {
 	for i := range all {
 		w := &all[i]
 		if check := t.cfg.Writes.Check; check != nil {
@@ -154,14 +155,14 @@ func (t *Tracker) takeWrites(f *forwarding, all []session.ForwardedWrite) error 
 			Source: session.Source{Node: f.node, Connection: w.Connection, Principal: w.Principal},
 		}
 		t.requests.log.Submit(command, func(_ session.Result, err error) {
-			f.settle(id, number, place, err, t.term)
+			f.recordOutcome(id, number, place, err, t.term)
 		})
 	}
 	return nil
 }
 
-// acknowledge logs that results are in the hands of clients (X3). Nobody waits for it: what is lost, a later
-// acknowledgement says too.
+// acknowledge logs that clients have results (X3). No goroutine waits for it: a later acknowledgement includes a lost
+// one.
 func (t *Tracker) acknowledge(f *forwarding, all []session.Acknowledged) error {
 	if t.cfg.Writes.Acknowledge == nil || !f.beginAcknowledge() {
 		return nil

@@ -68,8 +68,8 @@ func TestAGapEndsWithoutTheRefusedWrite(t *testing.T) {
 	})
 }
 
-// A write may be refused after later ones were taken. The node is told, and no further one is taken before it goes
-// back.
+// A write may be refused after later ones were accepted. The node gets the refusal, and no further write is accepted
+// before the node goes back to the refused one.
 func TestAWriteThatIsRefusedLate(t *testing.T) {
 	forwards(t, func(w *forwardWorld) {
 		w.node.writes(5, 1, 2)
@@ -116,7 +116,7 @@ func TestW4OnlyWhatWasNotAppendedIsRefused(t *testing.T) {
 	}
 }
 
-// A stream is taken from a process that follows this term's leader.
+// A stream is accepted from a process that follows this term's leader.
 func TestWhoMayForward(t *testing.T) {
 	forwards(t, func(w *forwardWorld) {
 		for _, tt := range []struct {
@@ -165,7 +165,7 @@ func TestABadForwardMessageEndsItsStream(t *testing.T) {
 	}
 }
 
-// X3: acknowledgements go into the log in one command each. Too many at once are dropped, and nobody is told.
+// X3: acknowledgements go into the log in one command each. Too many at once are dropped without a reply.
 func TestAcknowledgementsGoToTheLog(t *testing.T) {
 	forwards(t, func(w *forwardWorld) {
 		all := []session.Acknowledged{{Session: 5, UpTo: 3}, {Session: 6, UpTo: 1}}
@@ -229,8 +229,8 @@ func TestW7AFloodOfANodeIsBounded(t *testing.T) {
 	})
 }
 
-// W7, W9: however many connections a principal has, it leaves room for another's write.
-func TestW9ManyConnectionsOfAPrincipalLeaveRoom(t *testing.T) {
+// W7, W9: however many connections a principal has, it leaves memory for another's write.
+func TestW9ManyConnectionsOfAPrincipalLeaveMemory(t *testing.T) {
 	forwards(t, func(w *forwardWorld) {
 		large := make([]byte, session.MaxForwardBytes)
 		for n := range uint64(16 * leader.MaxForwardedBytes / session.MaxForwardBytes) {
@@ -255,7 +255,7 @@ func TestW9ManyConnectionsOfAPrincipalLeaveRoom(t *testing.T) {
 	})
 }
 
-// A node that takes no refusals is read no further: what waits for it is bounded.
+// The leader stops reading from a node that does not read refusals, which bounds the waiting refusals.
 func TestANodeThatReadsNoRefusals(t *testing.T) {
 	forwards(t, func(w *forwardWorld) {
 		w.node.mu.Lock()
@@ -281,7 +281,7 @@ func TestANodeThatReadsNoRefusals(t *testing.T) {
 	})
 }
 
-// The term's end ends Forward streams, and no write of it is proposed afterwards (R5).
+// The term's end ends Forward streams, and no write of it is proposed afterwards (R5 start of a tracker).
 func TestTheTermsEndEndsForwardStreams(t *testing.T) {
 	forwards(t, func(w *forwardWorld) {
 		w.view.mu.Lock()

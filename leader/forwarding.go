@@ -9,32 +9,31 @@ import (
 	"holdfast/session/fair"
 )
 
-// Bounds of one Forward stream. The proposer's queue has a bound for all nodes together (W7). One stream may use half
-// of it, so that no node takes all places.
+// Bounds of one Forward stream. The proposer's queue has a bound for all nodes together (W7 size bounds). One stream
+// may use half of it, so that no node fills the queue.
 const (
-	// maxForwardedBytes bounds the writes under way, by the bytes of their commands with forwardedBytes for each: they
-	// are at most 8,192. It is a [fair.Nested]: a principal has at most three times what is free, and a connection three
-	// times what that leaves its principal.
+	// maxForwardedBytes bounds the writes in flight, by the bytes of their commands plus forwardedBytes for each: at
+	// most 8,192 writes. The bound is a [fair.Nested]: a principal may use at most three times the free part, and a
+	// connection three times what is free for its principal.
 	maxForwardedBytes = 32 << 20
 	forwardedBytes    = 4 << 10
-	// maxAcknowledges bounds the acknowledgements under way. Further ones are dropped.
+	// maxAcknowledges bounds the acknowledgements in flight. Others are dropped.
 	maxAcknowledges = 64
-	// maxRefusals is the number of refusals that wait for the node before its writes are read no further. Writes under
-	// way may add one each.
+	// maxRefusals is the number of unsent refusals at which the leader stops reading the node's writes. Writes in
+	// flight may add one refusal each.
 	maxRefusals = 16 << 10
-	// maxGaps bounds the sessions whose later writes are refused. When there are more, all are forgotten: the state
-	// refuses what they would have (X2).
+	// maxGaps bounds the sessions whose later writes are refused. When there are more, all gaps are forgotten: the
+	// state refuses the writes behind them (X2 writers).
 	maxGaps = 64 << 10
 )
 
-// forwards are the Forward streams of a term: the newest of each node. The zero value is empty. Safe for concurrent
-// use.
+// forwards has the newest Forward stream of each node in a term. The zero value is empty. Safe for concurrent use.
 type forwards struct {
 	mu sync.Mutex
 	of map[session.Node]*forwarding // guarded by mu
 }
 
-// begin makes f the stream of its node, and ends the former one.
+// begin makes f the stream of its node, and ends the former stream.
 func (s *forwards) begin(node session.Node, f *forwarding) {
 	s.mu.Lock()
 	if s.of == nil {
@@ -56,44 +55,44 @@ func (s *forwards) end(node session.Node, f *forwarding) {
 	}
 }
 
-// forwarding is one Forward stream: what is under way, what was refused, and its end. Safe for concurrent use.
+// forwarding is one Forward stream: its writes in flight, its refusals, and its end. Safe for concurrent use.
 type forwarding struct {
 	node  session.Node
 	stats *counters
-	// room is for the writes under way in the log. The principals of the node share it, and their connections.
-	room *fair.Nested[uint64, uint64]
-	// refused wakes the writer when refusals wait, drained the reader when some were taken.
+	// budget is the memory budget of the writes in flight. The node's principals share it, and their connections.
+	budget *fair.Nested[uint64, uint64]
+	// refused wakes the writer when there are refusals to send, drained the reader after refusals were sent.
 	refused, drained signal
 	once             sync.Once
-	// reason is why the stream ended. It is set before done is closed, and read only after that.
+	// reason is why the stream ended. It is set before done is closed, and read only afterwards.
 	reason error
 	// done is closed when the stream ends.
 	done chan struct{}
 
 	mu sync.Mutex
-	// acknowledges are under way in the log. Guarded by mu.
+	// acknowledges counts the acknowledgements in flight. Guarded by mu.
 	acknowledges int
-	// gaps holds, for each session of which a write was refused, the highest number refused since. Guarded by mu.
+	// gaps has the highest refused number of each session with a refused write. Guarded by mu.
 	gaps map[session.ID]uint64
-	// waiting are the refusals to send, in their order. Guarded by mu.
+	// waiting are the refusals to send, in order. Guarded by mu.
 	waiting []session.WriteRefusal
 }
 
 func newForwarding(node session.Node, stats *counters) *forwarding {
 	return &forwarding{
-		node: node, stats: stats, room: fair.NewNested[uint64, uint64](maxForwardedBytes), refused: newSignal(),
+		node: node, stats: stats, budget: fair.NewNested[uint64, uint64](maxForwardedBytes), refused: newSignal(),
 		drained: newSignal(), done: make(chan struct{}), gaps: make(map[session.ID]uint64),
 	}
 }
 
-// forwardedPlace is what a write under way takes of the room.
-type forwardedPlace struct {
+// forwardedShare is the part of the memory budget that a write in flight uses.
+type forwardedShare struct {
 	member *fair.Member[uint64, uint64]
 	bytes  int
 }
 
-func (p forwardedPlace) giveBack() {
-	p.member.Give(p.bytes)
+func (p forwardedShare) release() {
+	p.member.Release(p.bytes)
 	p.member.Close()
 }
 
@@ -114,36 +113,38 @@ func (f *forwarding) stopped() bool {
 	}
 }
 
-// admit gives a write a place among those under way. It refuses one without room, and one behind a refused write of its
-// session: the state would take no number behind a gap (X2), and the log would carry it in vain.
+// admit reserves memory for a write in flight. It refuses a write when the memory is used up, and a write behind a
+// refused write of its session: the state would not accept a number behind a gap (X2), and the log would carry the
+// write in vain.
 //
-// The gap ends with a number that is not above the highest refused one, which is the sign that the node has gone back.
-// It need not be the number that was refused first: an old copy of that may apply meanwhile, and the node goes back to
-// the lowest number without an answer (X7). If that one is new here, it is refused once more and then taken.
-func (f *forwarding) admit(w *session.ForwardedWrite) (p forwardedPlace, ok bool) {
+// The gap ends with a number that is not above the highest refused number, because the node has then gone back. This
+// need not be the number that was refused first: an old copy of that write may apply meanwhile, and the node goes back
+// to its lowest unanswered number (X7 queue of the node). If that number is new here, it is refused once more and then
+// accepted.
+func (f *forwarding) admit(w *session.ForwardedWrite) (p forwardedShare, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if highest, gap := f.gaps[w.Session]; gap && w.Number > highest {
 		f.refuse(session.WriteRefusal{Session: w.Session, Number: w.Number, Why: session.WriteGap})
-		return forwardedPlace{}, false
+		return forwardedShare{}, false
 	}
 	delete(f.gaps, w.Session)
-	p = forwardedPlace{f.room.Member(w.Principal, w.Connection), len(w.Command) + forwardedBytes}
-	if !p.member.Take(p.bytes) {
+	p = forwardedShare{f.budget.Member(w.Principal, w.Connection), len(w.Command) + forwardedBytes}
+	if !p.member.Acquire(p.bytes) {
 		p.member.Close()
 		f.refuse(session.WriteRefusal{
 			Session: w.Session, Number: w.Number, Why: session.WriteBusy, RetryAfter: session.BusyRetryAfter,
 		})
-		return forwardedPlace{}, false
+		return forwardedShare{}, false
 	}
 	f.stats.forwarded.Add(1)
 	return p, true
 }
 
-// settle notes what became of a write that had a place. It refuses what was certainly not appended, and ends the stream
-// when that is not known, or when the write was no command (W4).
-func (f *forwarding) settle(id session.ID, number uint64, p forwardedPlace, err error, in *term) {
-	p.giveBack()
+// recordOutcome processes the outcome of a write in flight. It refuses a write that was certainly not appended. It ends
+// the stream when the outcome is unknown, or when the write was not a valid command (W4 answers from applied entries).
+func (f *forwarding) recordOutcome(id session.ID, number uint64, p forwardedShare, err error, in *term) {
+	p.release()
 	var refusal session.WriteRefusal
 	if err != nil {
 		var certain bool
@@ -161,7 +162,8 @@ func (f *forwarding) settle(id session.ID, number uint64, p forwardedPlace, err 
 	f.refuse(refusal)
 }
 
-// refusalOf returns why a write was not appended; certain is false if it may have been, or may yet be.
+// refusalOf returns why a write was not appended; certain is false if the write may have been appended, or may be
+// appended later.
 func refusalOf(err error, in *term) (refusal session.WriteRefusal, certain bool) {
 	limit, limited := errors.AsType[*session.LimitError](err)
 	switch {
@@ -173,7 +175,7 @@ func refusalOf(err error, in *term) (refusal session.WriteRefusal, certain bool)
 		refusal.Why = session.WriteStopping
 	case errors.Is(err, session.ErrNotLeader), errors.Is(err, session.ErrNoLeader) && !in.current():
 		refusal.Why = session.WriteNotLeader
-	case errors.Is(err, session.ErrNoLeader): // the log stands, or leadership may be about to be handed over
+	case errors.Is(err, session.ErrNoLeader): // the log is blocked, or a transfer of leadership may be near
 		refusal.Why, refusal.RetryAfter = session.WriteBusy, session.BusyRetryAfter
 	default:
 		return refusal, false
@@ -181,7 +183,7 @@ func refusalOf(err error, in *term) (refusal session.WriteRefusal, certain bool)
 	return refusal, true
 }
 
-// refuse queues a refusal, and notes the gap behind it. The caller holds mu.
+// refuse queues a refusal, and records the gap behind it. The caller holds mu.
 func (f *forwarding) refuse(r session.WriteRefusal) {
 	if _, gap := f.gaps[r.Session]; !gap && len(f.gaps) >= maxGaps {
 		clear(f.gaps)
@@ -192,21 +194,21 @@ func (f *forwarding) refuse(r session.WriteRefusal) {
 	f.refused.set()
 }
 
-// refusals takes refusals to send in one message.
+// refusals removes and returns refusals for one message.
 func (f *forwarding) refusals() []session.WriteRefusal {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	n := min(len(f.waiting), session.MaxPeerBatch)
 	some := f.waiting[:n:n]
 	if f.waiting = f.waiting[n:]; len(f.waiting) == 0 {
-		f.waiting = nil // what was taken belongs to its message
+		f.waiting = nil // the message owns the returned slice
 	}
 	f.drained.set()
 	return some
 }
 
-// awaitRoom returns once few enough refusals wait; false when the stream has ended.
-func (f *forwarding) awaitRoom() bool {
+// awaitCapacity waits until few enough refusals are unsent; false when the stream has ended.
+func (f *forwarding) awaitCapacity() bool {
 	for f.crowded() {
 		select {
 		case <-f.drained:
@@ -223,7 +225,7 @@ func (f *forwarding) crowded() bool {
 	return len(f.waiting) >= maxRefusals
 }
 
-// beginAcknowledge counts an acknowledgement as under way; false if too many are.
+// beginAcknowledge counts an acknowledgement in flight; false if too many are.
 func (f *forwarding) beginAcknowledge() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

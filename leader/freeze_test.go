@@ -160,7 +160,7 @@ func TestY4ExtendedSessionsLive(t *testing.T) {
 	})
 }
 
-// Y4: an extension that is taken back keeps no silent session, nor does one that a shorter one replaces, wherever the
+// Y4: a cancelled extension keeps no silent session alive, nor does one that a shorter one replaces, wherever the
 // leader has filed the session meanwhile.
 func TestY4AnExtensionIsTakenBack(t *testing.T) {
 	inBubble(t, voters(1), func(w *world) {

@@ -2,15 +2,16 @@ package leader
 
 import "sync"
 
-// handlers counts what handles requests, until it is stopped. After stop has returned, no handler proposes anything:
-// the commands of the next tracker of this node follow those of this one (R5). Safe for concurrent use.
+// handlers counts the running handlers of requests until stop. After stop has returned, no handler proposes a command,
+// so the commands of this node's next tracker follow the commands of this one (R5 start of a tracker). Safe for
+// concurrent use.
 type handlers struct {
 	mu      sync.Mutex
 	stopped bool // guarded by mu
 	running sync.WaitGroup
 }
 
-// begin counts the caller as a handler until it calls end; false after stop.
+// begin counts the caller as a handler until the caller calls end; false after stop.
 func (h *handlers) begin() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -21,10 +22,10 @@ func (h *handlers) begin() bool {
 	return true
 }
 
-// end ends what begin began.
+// end ends a handler.
 func (h *handlers) end() { h.running.Done() }
 
-// start runs f, which waits, beside the caller; false after stop.
+// start runs f in a goroutine as a handler; false after stop.
 func (h *handlers) start(f func()) bool {
 	if !h.begin() {
 		return false

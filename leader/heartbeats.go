@@ -12,44 +12,45 @@ import (
 	"holdfast/session"
 )
 
-// heartbeats guards the rounds and the accountable clock, and begins rounds in time. One mutex guards both, so that a
-// moment is read from the clock in the critical section that uses it. Safe for concurrent use.
+// heartbeats guards the rounds and the accountable clock, and begins rounds in time. One mutex guards both, so that the
+// critical section that uses a moment also reads it from the clock. Safe for concurrent use.
 type heartbeats struct {
 	term   *term
 	view   View
 	logger hclog.Logger
 	stats  *counters
-	// wake wakes the goroutine of [Tracker.Run], which calls judge and begin.
+	// wake wakes the goroutine of [Tracker.Run], which calls checkRound and begin.
 	wake  signal
 	start time.Time
 	pace  *pace
-	// looks counts the looks at the configuration.
-	looks atomic.Uint64
+	// reads counts the reads of the configuration.
+	reads atomic.Uint64
 
 	mu     sync.Mutex
 	clock  clock   // guarded by mu
 	rounds *rounds // guarded by mu
-	// regular is the monotonic time at which the next round begins even if nothing waits for it. Guarded by mu.
+	// regular is the monotonic time at which the next round begins even if nothing waits for a round. Guarded by mu.
 	regular time.Duration
-	// latest has the newest look whose configuration was taken, and the number of the newest round that a reader waits
+	// latest has the number of the newest read whose configuration is in use, and the newest round that a reader waits
 	// for. Guarded by mu.
-	latest struct{ looked, wanted uint64 }
-	// frost is when the cluster was frozen, on clock. Guarded by mu.
-	frost session.Frost
+	latest struct{ applied, wanted uint64 }
+	// freezes has the freezes of the cluster, on clock. Guarded by mu.
+	freezes session.FreezeTracker
 	// turned is closed and replaced when a round becomes good. Guarded by mu.
 	turned chan struct{}
 }
 
-// wants are the moments of the accountable clock that the expirer waits for.
+// wants are the moments of the accountable clock for which the expirer waits.
 type wants struct {
-	// round is the moment at or after which a round must begin (E2), never if the expirer needs none.
+	// round is the earliest moment at which the needed round may begin (E2 the owner answers first); never if the
+	// expirer needs none.
 	round time.Duration
-	// bucket is when the next bucket of the queue comes due, if filed says that there is one.
+	// bucket is the time when the next bucket of the queue comes due, if filed.
 	bucket time.Duration
 	filed  bool
 }
 
-// until notes that a bucket comes due, unless a known one does before.
+// until records a bucket's time unless an earlier one is known.
 func (w *wants) until(bucket time.Duration) {
 	if !w.filed || bucket < w.bucket {
 		w.bucket, w.filed = bucket, true
@@ -82,7 +83,7 @@ func (h *heartbeats) now() time.Duration {
 	return h.clock.read(h.mono())
 }
 
-// credit returns for how long the clock has stood since the term began.
+// credit returns the total time for which the clock has stopped since the term began.
 func (h *heartbeats) credit() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -94,33 +95,33 @@ func (h *heartbeats) owners() (time.Duration, *ownerStates) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := h.clock.read(h.mono())
-	return now, h.rounds.owners(now, h.frost.Heard(now))
+	return now, h.rounds.owners(now, h.freezes.FullTimeoutFrom(now))
 }
 
-// newest returns the number of the newest round that has begun, of any tracker of the term.
+// newest returns the number of the newest begun round of all trackers of the term.
 func (h *heartbeats) newest() uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return max(h.rounds.newest.number(), h.rounds.after)
 }
 
-// good returns the number of the newest good round, 0 before the first.
+// good returns the number of the newest good round; 0 before the first.
 func (h *heartbeats) good() uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.rounds.good.number()
 }
 
-// reconfigure takes the newest configuration. Of two calls that overlap, the later look wins. A node that is stopping
-// reports no members at all: nothing changes then, and no member is lost by it.
+// reconfigure applies the newest configuration. Of two overlapping calls, the later read wins. A stopping node reports
+// no members at all: reconfigure then changes nothing, so that no member counts as lost.
 func (h *heartbeats) reconfigure() {
-	look := h.looks.Add(1)
+	read := h.reads.Add(1)
 	members := h.view.Members()
 	last := h.view.LastIndex()
 	h.mu.Lock()
 	var ended []*stream
-	if look > h.latest.looked && len(members) > 0 {
-		h.latest.looked = look
+	if read > h.latest.applied && len(members) > 0 {
+		h.latest.applied = read
 		ended = h.rounds.configure(members, last, h.clock.read(h.mono()))
 	}
 	h.mu.Unlock()
@@ -129,31 +130,32 @@ func (h *heartbeats) reconfigure() {
 	}
 }
 
-// judge looks whether a newer round has become good. If so, the clock goes on (A1) and the readers that wait for the
-// round are woken (R4).
-func (h *heartbeats) judge() {
+// checkRound checks whether a newer round is good. If so, the clock continues (A1 accountable clock), and the readers
+// that wait for the round wake up (R4 leadership needs a good round).
+func (h *heartbeats) checkRound() {
 	h.mu.Lock()
-	if !h.rounds.judge() {
+	if !h.rounds.advance() {
 		h.mu.Unlock()
 		return
 	}
 	good := h.rounds.good.n
-	stood := h.clock.good(h.mono())
-	h.clock.limit = 2 * h.pace.interval() // not before: a clock never goes back
+	credited := h.clock.good(h.mono())
+	h.clock.limit = 2 * h.pace.interval() // not earlier, because a clock must never go back
 	close(h.turned)
 	h.turned = make(chan struct{})
 	h.mu.Unlock()
-	if stood > 0 {
-		h.stats.stands.Add(1)
-		h.logger.Warn("time credited to every session", "credited", stood, "round", good, "term", h.term.number)
+	if credited > 0 {
+		h.stats.clockStops.Add(1)
+		h.logger.Warn("time credited to every session", "credited", credited, "round", good, "term", h.term.number)
 	}
 }
 
-// begin begins a round if one is wanted, and signals the streams on which a heartbeat can be sent. It returns how long
-// to wait before the next call. It follows judge, so that heartbeats confirm all that the newest good round allows.
+// begin begins a round if one is needed, and signals the streams that can send a heartbeat. It returns the time to wait
+// before the next call. Call it after checkRound, so that heartbeats confirm everything that the newest good round
+// permits.
 //
-// At most one round is under way besides the regular ones. It serves every reader that came while the round before it
-// was under way (R4).
+// Besides the regular rounds, at most one round is in progress. It serves every reader that came during the previous
+// round (R4).
 func (h *heartbeats) begin(w wants) time.Duration {
 	applied := h.view.AppliedIndex()
 	h.mu.Lock()
@@ -186,7 +188,7 @@ func (h *heartbeats) begin(w wants) time.Duration {
 	return wait
 }
 
-// sooner returns wait, or less if the clock reads at before that. Called with mu held.
+// sooner returns wait, or the time until the clock reads at if that is shorter. Called with mu held.
 func (h *heartbeats) sooner(wait, at, mono time.Duration) time.Duration {
 	if d, ok := h.clock.until(at, mono); ok {
 		return min(wait, d)
@@ -194,8 +196,7 @@ func (h *heartbeats) sooner(wait, at, mono time.Duration) time.Duration {
 	return wait
 }
 
-// await returns once a round is good that began after the call (R4). The error is ctx's, or a
-// [session.NotLeaderError].
+// await returns once a round that began after the call is good (R4). The error is ctx's, or a [session.NotLeaderError].
 func (h *heartbeats) await(ctx context.Context) error {
 	h.mu.Lock()
 	need := h.rounds.newest.number() + 1
@@ -219,7 +220,7 @@ func (h *heartbeats) await(ctx context.Context) error {
 	}
 }
 
-// quicken makes rounds frequent enough for a session with a short timeout (R1).
+// quicken makes rounds frequent enough for a session with a short timeout (R1 rounds).
 func (h *heartbeats) quicken(timeout time.Duration) {
 	h.mu.Lock()
 	interval, shorter := h.pace.quicken(timeout)
@@ -251,7 +252,7 @@ func (h *heartbeats) reopen(s *stream, newest session.Hello) (ended *stream, err
 	return ended, err
 }
 
-// close notes the end of a stream.
+// close records the end of a stream.
 func (h *heartbeats) close(s *stream) {
 	h.mu.Lock()
 	h.rounds.close(s, h.clock.read(h.mono()))
@@ -259,8 +260,8 @@ func (h *heartbeats) close(s *stream) {
 	h.wake.set()
 }
 
-// send returns the heartbeat to send on s now, and notes it as sent; nil if there is none. The caller adds the
-// attachment and the touches not taken.
+// send returns the heartbeat to send on s now, and records it as sent; nil for none. The caller adds the attachment and
+// the rejected touches.
 func (h *heartbeats) send(s *stream) *session.Heartbeat {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -276,11 +277,11 @@ func (h *heartbeats) send(s *stream) *session.Heartbeat {
 		Processed: h.rounds.known(s),
 		VotesFrom: h.rounds.votesFrom(s, now), Compare: h.rounds.comparison.index, Compared: h.rounds.comparison.found,
 		Interval: h.pace.interval(), AppliedElsewhere: h.rounds.appliedElsewhere(s),
-		Aside: h.rounds.aside(now), NoRoom: h.rounds.noRoom(now),
+		Aside: h.rounds.aside(now), DisksFull: h.rounds.disksFull(now),
 	}
 }
 
-// awaits reports whether an answer to a round is due on s. If so, it returns the clock's reading, and when the
+// awaits reports whether an answer to a round is due on s. If so, it returns the clock's reading, and the time when the
 // heartbeat was sent.
 func (h *heartbeats) awaits(s *stream, round uint64) (now time.Duration, sent time.Time, due bool) {
 	h.mu.Lock()
@@ -288,8 +289,8 @@ func (h *heartbeats) awaits(s *stream, round uint64) (now time.Duration, sent ti
 	return h.clock.read(h.mono()), h.start.Add(s.sentAt), h.rounds.expects(s, round)
 }
 
-// hear takes the last chunk of an answer that arrived at now, unless s has ended meanwhile.
-func (h *heartbeats) hear(s *stream, a *session.Answer, now time.Duration) {
+// recordAnswer processes the last chunk of an answer that arrived at now, unless s has ended meanwhile.
+func (h *heartbeats) recordAnswer(s *stream, a *session.Answer, now time.Duration) {
 	h.mu.Lock()
 	if h.rounds.expects(s, a.Round) {
 		h.rounds.answer(s, a, now)
@@ -299,7 +300,7 @@ func (h *heartbeats) hear(s *stream, a *session.Answer, now time.Duration) {
 	h.wake.set()
 }
 
-// follows reports whether a node has a stream open.
+// follows reports whether a node has an open stream.
 func (h *heartbeats) follows(node session.Node) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -307,7 +308,7 @@ func (h *heartbeats) follows(node session.Node) bool {
 	return m != nil && m.stream != nil
 }
 
-// served reports whether a node's process has served its clients from a moment until now, as far as the leader knows.
+// served reports whether a node's process has served its clients since a moment, as far as the leader knows.
 func (h *heartbeats) served(node session.Node, since time.Duration) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -315,7 +316,7 @@ func (h *heartbeats) served(node session.Node, since time.Duration) bool {
 	return m != nil && !h.rounds.lost(m, h.clock.read(h.mono())) && m.started <= since
 }
 
-// describe sets the numbers about rounds, clock and members.
+// describe sets the fields about rounds, clock and members.
 func (h *heartbeats) describe(s *Stats) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

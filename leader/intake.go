@@ -6,10 +6,10 @@ import (
 	"holdfast/session"
 )
 
-// run is the number of sessions that are touched before a shard's lock is released for others.
+// run is the largest number of sessions that are touched before a shard's lock is released for others.
 const run = 256
 
-// intake takes the touches of one chunk.
+// intake records the touches of one chunk.
 type intake struct {
 	registry   *registry
 	state      State
@@ -17,13 +17,13 @@ type intake struct {
 	attachment uint64
 	now        time.Duration
 
-	taken   uint64
-	refused []session.ID
-	// missing are touches of sessions that may not be filled in yet.
+	accepted uint64
+	refused  []session.ID
+	// missing are touches of sessions that may not be filed yet.
 	missing []session.Touch
 }
 
-// all takes touches in runs of one shard.
+// all records touches in runs of one shard.
 func (in *intake) all(r session.Touches) error {
 	var touches [run]session.Touch
 	var items [run]*item
@@ -37,28 +37,28 @@ func (in *intake) all(r session.Touches) error {
 		s.mu.Lock()
 		s.queue.FindAll(touches[:n], items[:n])
 		for i, it := range items[:n] {
-			in.take(s, it, touches[i])
+			in.record(s, it, touches[i])
 		}
 		s.mu.Unlock()
 	}
 	return err
 }
 
-// take takes one touch, or notes that it was not taken. Called with the shard's mu held.
-func (in *intake) take(s *shard, it *item, touch session.Touch) {
+// record records one touch as accepted or rejected. Called with the shard's mu held.
+func (in *intake) record(s *shard, it *item, touch session.Touch) {
 	switch {
 	case it == nil && s.filling():
 		in.missing = append(in.missing, touch)
 	case it == nil || !in.touch(it, touch.Age):
 		in.refused = append(in.refused, touch.ID)
 	default:
-		in.taken++
+		in.accepted++
 	}
 }
 
-// touch moves the deadline if the answering node owns the session, under an attachment that the node had applied: a
-// touch of a former attachment may be older than other moves (T5). The deadline of a closing session moves as well, but
-// its touch is not taken (E4).
+// touch moves the deadline if the answering node owns the session under an attachment that the node had applied: a
+// touch under a former attachment may be older than later moves (T5 a touch moves the deadline). The deadline of a
+// closing session moves too, but its touch is rejected (E4 closing mark).
 func (in *intake) touch(it *item, age time.Duration) bool {
 	if it.Value.owner != in.from || it.Value.attachment > in.attachment {
 		return false
@@ -67,7 +67,7 @@ func (in *intake) touch(it *item, age time.Duration) bool {
 	return !it.Marked()
 }
 
-// lookUp takes a touch of a session that is not filled in yet, if the session exists.
+// lookUp records a touch of a session that is not filed yet, if the session exists.
 func (in *intake) lookUp(touch session.Touch) {
 	s := in.registry.shard(touch.ID)
 	one, exists := in.state.Session(touch.ID)
@@ -84,5 +84,5 @@ func (in *intake) lookUp(touch session.Touch) {
 		in.refused = append(in.refused, touch.ID)
 		return
 	}
-	in.taken++
+	in.accepted++
 }

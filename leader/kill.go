@@ -9,9 +9,10 @@ import (
 	"holdfast/tree"
 )
 
-// kill ends sessions for an operator, whoever has them. An operator shows no token, so unlike a close it begins with a
-// good round: only then a session that this node's state does not show is known to have ended (M5). Like a close it
-// marks each session, so that no move and no expiry of this leader gets in between (M6).
+// kill ends sessions for an operator, regardless of their owners. An operator has no token, so a kill, unlike a close,
+// begins with a good round: only then is a session that this node's state does not show known to have ended (M5
+// lagging, not expired). Like a close, a kill marks each session, so that no move and no expiry of this leader comes in
+// between (M6 closing sessions stay).
 func (q *requests) kill(ctx context.Context, r *session.KillRequest, done answered) {
 	q.wait(done, func() {
 		if err := q.heartbeats.await(ctx); err != nil {
@@ -23,15 +24,15 @@ func (q *requests) kill(ctx context.Context, r *session.KillRequest, done answer
 	})
 }
 
-// kills is a request to end sessions that waits for the log.
+// kills is an operator's request to end sessions that waits for the log.
 type kills struct {
 	requests *requests
 	request  *session.KillRequest
 	done     answered
 
 	mu sync.Mutex
-	// killed is what became of the sessions, left the number of commands without a result. term and index are those of
-	// the newest entry, 0 without one. Guarded by mu.
+	// killed has the outcome for each session, left the number of commands without a result. term and index are the
+	// newest entry's; 0 without one. Guarded by mu.
 	killed      []session.MoveResult
 	left        int
 	term, index uint64
@@ -44,13 +45,13 @@ type killBatch struct {
 	weight int
 }
 
-// submit proposes to end the sessions, in commands whose weight fits into an entry (U2). The proposals outlive the
-// stream, because only their outcome says whether the marks are taken back (E4).
+// submit proposes to end the sessions, in commands whose weight fits into an entry (U2 weight). The proposals outlive
+// the stream, because only their outcome decides whether the marks are removed (E4 closing mark).
 func (k *kills) submit() {
 	q := k.requests
 	batches := []killBatch{{}}
 	for i, id := range k.request.IDs {
-		one, err := q.condemn(id)
+		one, err := q.markForKill(id)
 		if err != nil {
 			k.killed[i].Err = err
 			continue
@@ -70,12 +71,12 @@ func (k *kills) submit() {
 	k.left = len(batches)
 	for _, b := range batches {
 		cause := ending{cause: session.CauseKilled, by: k.request.By, why: k.request.Why}
-		q.closer.submit(cause, b.batch, b.weight, func(result session.Result, err error) { k.take(&b, result, err) })
+		q.closer.submit(cause, b.batch, b.weight, func(result session.Result, err error) { k.recordResult(&b, result, err) })
 	}
 }
 
-// condemn marks a session as closing.
-func (q *requests) condemn(id session.ID) (session.Closing, error) {
+// markForKill marks a session as closing.
+func (q *requests) markForKill(id session.ID) (session.Closing, error) {
 	one, ok := q.view.Session(id)
 	if !ok {
 		return session.Closing{}, &session.ExpiredError{ID: id}
@@ -85,13 +86,13 @@ func (q *requests) condemn(id session.ID) (session.Closing, error) {
 	case errors.Is(err, session.ErrExpired):
 		err = q.notFiled(id)
 	case errors.Is(err, session.ErrMoved):
-		err = session.ErrLagging // it moved between the two looks
+		err = session.ErrLagging // the session has moved since the first read
 	}
 	return c, err
 }
 
-// take takes the result of a command.
-func (k *kills) take(b *killBatch, result session.Result, err error) {
+// recordResult processes the result of a command.
+func (k *kills) recordResult(b *killBatch, result session.Result, err error) {
 	if err == nil {
 		err = k.requests.decided(&result)
 	}
@@ -119,7 +120,8 @@ func (k *kills) take(b *killBatch, result session.Result, err error) {
 	}
 }
 
-// finish answers. The learner tells its client once it has applied the ends, and those that a refusal tells (N4).
+// finish replies. The learner answers its client after it has applied the ends, and the ends and moves that refusals
+// report (N4 seen index).
 func (k *kills) finish() {
 	reply := session.Reply{Term: k.term, Index: k.index, Moved: k.killed}
 	for i := range k.killed {

@@ -78,8 +78,9 @@ func TestKillMarksSessions(t *testing.T) {
 	})
 }
 
-// A decision to expire tells how late it is, what stalls of the owner earned, and for how long a lost owner was silent.
-func TestExpiryTellsItsStory(t *testing.T) {
+// A decision to expire records how late it is, the credit for stalls of the owner, and for how long a lost owner was
+// silent.
+func TestExpiryRecordsItsStory(t *testing.T) {
 	inBubble(t, voters(1, 2, 3), func(w *world) {
 		w.has(2<<56|1, 2)
 		w.join(1, prompt)

@@ -61,8 +61,8 @@ func TestM5OfTokensOfLocalSessions(t *testing.T) {
 // L7: only the node of a session's id makes it global, and the leader gives it a full timeout from then on.
 func TestL7OnlyItsNodeUpgrades(t *testing.T) {
 	solo(t, func(w *world, m *member) {
-		up := session.UpgradeRequest{ID: 2<<56 | 9, Timeout: long}
-		made := session.Session{ID: up.ID, Timeout: long, Owner: 2, Attachment: 40}
+		up := session.UpgradeRequest{ID: 2<<56 | 9, Spec: session.Spec{Timeout: long}}
+		made := session.Session{ID: up.ID, Spec: session.Spec{Timeout: long}, Owner: 2, Attachment: 40}
 		w.log.decides(func(_ context.Context, c session.Command) (session.Result, error, bool) {
 			asked, ok := c.(session.UpgradeSession)
 			if ok {
@@ -73,7 +73,7 @@ func TestL7OnlyItsNodeUpgrades(t *testing.T) {
 			}
 			return session.Result{Term: term, Index: 3, Session: made}, nil, ok && asked.ID == up.ID
 		})
-		other := session.UpgradeRequest{ID: 3<<56 | 9, Timeout: long}
+		other := session.UpgradeRequest{ID: 3<<56 | 9, Spec: session.Spec{Timeout: long}}
 		if r := m.ask(session.Request{Upgrade: &other}); !errors.Is(r.Err, session.ErrInvalid) {
 			t.Errorf("upgrade of another node's session: %v, want %v", r.Err, session.ErrInvalid)
 		}

@@ -8,7 +8,8 @@ import (
 	"holdfast/session"
 )
 
-// T6: once a newer stream is open, no message on the former stream counts, even one that is being taken at that moment.
+// T6: once a newer stream is open, no message on the former stream counts, even one that is being processed at that
+// moment.
 func TestT6FormerStreamIsSilent(t *testing.T) {
 	r := newRounds(7, newPace(time.Second), 0)
 	r.configure([]session.Member{{Node: 2, Voter: true}}, 1, 0)
@@ -85,7 +86,8 @@ func TestT6WhatTheNodeSaysItselfCounts(t *testing.T) {
 }
 
 // R3, T6: a node on another data directory is another member. It gets no stream before the configuration names its
-// directory, and no answer of the former directory counts for it. The start of the node's silence stays (E1).
+// directory, and no answer of the former directory counts for it. The start of the node's silence stays (E1 full
+// timeout after a change of leader).
 func TestR3OtherDirectoryIsAnotherMember(t *testing.T) {
 	r := newRounds(7, newPace(time.Second), 0)
 	named := func(directory uint64) []*stream {
@@ -106,7 +108,7 @@ func TestR3OtherDirectoryIsAnotherMember(t *testing.T) {
 	if ended := named(2); len(ended) != 1 || ended[0] != former {
 		t.Errorf("the change ended %v, want the former stream", ended)
 	}
-	if r.judge() {
+	if r.advance() {
 		t.Error("the former directory's answer makes a round good for the later one")
 	}
 	if m := r.members[2]; m.silent != 30 || m.answered != nil {

@@ -14,8 +14,8 @@ import (
 	"holdfast/test/bubble"
 )
 
-// rules is a naive model of the protocol. It keeps every event, and computes from them what must hold. It is told of
-// each event just before the tracker is.
+// rules is a naive model of the protocol. It keeps every event, and computes from them what must hold. Each event is
+// passed to it just before the tracker gets the event.
 type rules struct {
 	w *world
 
@@ -65,7 +65,7 @@ type rule struct {
 	latest time.Duration
 }
 
-// clock returns the reading of the accountable clock (A1).
+// clock returns the reading of the accountable clock (A1 accountable clock).
 func (r *rules) clock() time.Duration {
 	reading, last := time.Duration(0), time.Duration(0)
 	for _, at := range append(slices.Clone(r.goods), r.w.now()) {
@@ -88,7 +88,7 @@ func (r *rules) lost(n *node) bool {
 	}
 }
 
-// due returns when a session comes due (E1).
+// due returns when a session comes due (E1 full timeout after a change of leader).
 func (r *rules) due(s *rule) time.Duration {
 	n := r.nodes[s.owner]
 	v := max(0, n.started)
@@ -109,7 +109,7 @@ func (r *rules) due(s *rule) time.Duration {
 	return max(due, min(max(due+credit, end+2*beat), end+long))
 }
 
-// stalled takes the stalls that an answer reports.
+// stalled processes the stalls that an answer reports.
 func (n *node) stalled(a *session.Answer, now time.Duration) {
 	if a.Credit > n.credit && now >= a.VouchAge {
 		end := now - a.VouchAge
@@ -121,7 +121,7 @@ func (n *node) stalled(a *session.Answer, now time.Duration) {
 	n.heard, n.credit = now, max(n.credit, a.Credit)
 }
 
-// horizon returns the latest due time with which sessions of the node may expire (E2).
+// horizon returns the latest due time with which sessions of the node may expire (E2 the owner answers first).
 func (r *rules) horizon(n *node) time.Duration {
 	round := r.good
 	if !r.lost(n) {
@@ -141,7 +141,7 @@ func (r *rules) begins(b *session.Heartbeat) {
 	}
 }
 
-// beats takes a heartbeat to a member, and checks it by S1.
+// beats passes a heartbeat to a member, and checks it by S1.
 func (r *rules) beats(m *member, b *session.Heartbeat) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -163,7 +163,7 @@ func (r *rules) beats(m *member, b *session.Heartbeat) {
 	}
 }
 
-// answers takes a whole answer.
+// answers processes a whole answer.
 func (r *rules) answers(from session.Node, a *session.Answer, touches []session.Touch) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -197,7 +197,7 @@ func (r *rules) answers(from session.Node, a *session.Answer, touches []session.
 	}
 }
 
-// closes takes the sessions that the tracker ends, and checks them by E1 and E2.
+// closes processes the sessions that the tracker ends, and checks them by E1 and E2.
 func (r *rules) closes(c session.CloseSessions) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -229,7 +229,7 @@ func (r *rules) look(t *rapid.T) {
 		}
 	}
 	stats := r.w.tracker.Stats()
-	if stats.Taken != r.taken || stats.NotTaken != r.refused || stats.GoodRound != r.good ||
+	if stats.TouchesAccepted != r.taken || stats.TouchesRejected != r.refused || stats.GoodRound != r.good ||
 		stats.Elapsed != r.clock() {
 		t.Fatalf("at %v: %+v, want taken %d, not %d, good %d, clock %v", r.w.now(), stats, r.taken, r.refused, r.good,
 			r.clock())

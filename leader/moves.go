@@ -6,11 +6,12 @@ import (
 	"holdfast/session"
 )
 
-// maxMoving is the number of sessions of one stream that requests for many are moving at once; more are refused.
+// maxMoving bounds the sessions that the resumes of many sessions on one stream move at once; more are refused.
 const maxMoving = 1 << 17
 
-// resumes proposes to move many sessions to the node that asks, with the checks of resume for each of them. The
-// sessions that pass are one command, with one place in the order of closes and moves (E3). The others are refused.
+// resumes proposes to move many sessions to the requesting node, after the checks of resume for each session. The
+// sessions that pass become one command, with one place in the order of closes and moves (E3 ordered closes). The
+// others are refused.
 func (q *requests) resumes(node session.Node, r *session.ResumesRequest, done answered) {
 	b := &bulk{requests: q, moved: make([]session.MoveResult, len(r.Sessions)), done: done}
 	c := session.MoveSessions{
@@ -32,7 +33,7 @@ func (q *requests) resumes(node session.Node, r *session.ResumesRequest, done an
 	q.log.Submit(c, b.decided)
 }
 
-// movable returns why a session is not moved, as far as this node can tell without the log: see resume.
+// movable returns the error for a session that must not move, as far as this node knows without the log: see resume.
 func (q *requests) movable(token session.Token, instance uint64, to session.Node) error {
 	one, _, err := q.authentic(&token)
 	switch {
@@ -49,22 +50,22 @@ func (q *requests) movable(token session.Token, instance uint64, to session.Node
 type bulk struct {
 	requests *requests
 	done     answered
-	// at are the positions of the sessions that are proposed to be moved.
+	// at are the positions of the sessions in the proposal.
 	at []int
-	// term and index are those of the entry of the moves, 0 without one. told says that a refusal tells what the
-	// log has decided.
+	// term and index are the entry's of the moves; 0 without one. byLog says that a refusal reports a decision of the
+	// log.
 	term, index uint64
-	told        bool
-	// moved is what became of the sessions.
+	byLog       bool
+	// moved has the outcome for each session.
 	moved []session.MoveResult
 }
 
 func (b *bulk) refuse(i int, err error) {
 	b.moved[i] = session.MoveResult{Err: err}
-	b.told = b.told || errors.Is(err, session.ErrExpired) || errors.Is(err, session.ErrMoved)
+	b.byLog = b.byLog || errors.Is(err, session.ErrExpired) || errors.Is(err, session.ErrMoved)
 }
 
-// decided takes the result of the command.
+// decided processes the result of the command.
 func (b *bulk) decided(result session.Result, err error) {
 	if err == nil {
 		err = b.requests.decided(&result)
@@ -86,10 +87,11 @@ func (b *bulk) decided(result session.Result, err error) {
 	b.finish()
 }
 
-// finish answers. The learner tells its client once it has applied the moves and the ends that a refusal tells (N4).
+// finish replies. The learner answers its client after it has applied the moves, and the ends and moves that refusals
+// report (N4 seen index).
 func (b *bulk) finish() {
 	reply := session.Reply{Term: b.term, Index: b.index, Moved: b.moved}
-	if b.told {
+	if b.byLog {
 		reply.Index = max(reply.Index, b.requests.view.CommitIndex())
 	}
 	b.done(reply, nil)

@@ -6,14 +6,14 @@ import (
 	"holdfast/session"
 )
 
-// open proposes a session for the node that received the request.
+// open proposes a session for the requesting node.
 func (q *requests) open(node session.Node, r *session.OpenRequest, done answered) {
 	timeout, err := q.cfg.Limits.Negotiate(r.Timeout)
 	if err != nil {
 		done(session.Reply{}, err)
 		return
 	}
-	if err = r.Labels.Check(); err != nil {
+	if err = r.CheckSpec(); err != nil {
 		done(session.Reply{}, err)
 		return
 	}
@@ -22,14 +22,13 @@ func (q *requests) open(node session.Node, r *session.OpenRequest, done answered
 		done(session.Reply{}, err)
 		return
 	}
-	c := session.OpenSession{
-		Node: node, MS: ms, Timeout: timeout, Labels: r.Labels, RequestID: r.RequestID, Instance: r.Instance,
-	}
+	c := session.OpenSession{Node: node, MS: ms, Spec: r.Spec, RequestID: r.RequestID, Instance: r.Instance}
+	c.Timeout = timeout
 	q.add(c, done)
 }
 
-// claim proposes a block of ids for the node that asks (O3). Only the answer hands a block out: if a deposed leader's
-// entry commits and its answer is lost, nobody uses the block.
+// claim proposes a block of ids for the requesting node (O3 id blocks). Only the reply hands the block out: if a
+// deposed leader's entry commits and its reply is lost, nobody uses the block.
 func (q *requests) claim(node session.Node, r *session.ClaimRequest, done answered) {
 	if err := session.CheckClaim(r.Count); err != nil {
 		done(session.Reply{}, err)
@@ -43,7 +42,7 @@ func (q *requests) claim(node session.Node, r *session.ClaimRequest, done answer
 	q.propose(session.ClaimIDs{Node: node, MS: ms, Count: r.Count}, done)
 }
 
-// upgrade proposes to make a local session global, for the only node that can know the session (L7).
+// upgrade proposes to make a local session global. Only the session's own node can know the session (L7 upgrade).
 func (q *requests) upgrade(node session.Node, r *session.UpgradeRequest, done answered) {
 	if r.ID.Node() != node {
 		done(session.Reply{}, &session.FieldError{
@@ -54,10 +53,10 @@ func (q *requests) upgrade(node session.Node, r *session.UpgradeRequest, done an
 	q.add(session.UpgradeSession(*r), done)
 }
 
-// add proposes a command that makes a session, if there is room. A refusal here costs neither an entry nor memory,
-// because a refused client may come again and again (O4).
+// add proposes a command that makes a session, if the state has space. A refusal here costs neither an entry nor
+// memory, because a refused client may come again and again (O4 state limits).
 func (q *requests) add(c session.Command, done answered) {
-	if err := q.cfg.Room(c); err != nil {
+	if err := q.cfg.CheckCapacity(c); err != nil {
 		q.stats.full.Add(1)
 		done(session.Reply{}, err)
 		return

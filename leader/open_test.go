@@ -48,7 +48,10 @@ func TestOpen(t *testing.T) {
 	solo(t, func(w *world, m *member) {
 		labels := session.Labels{{Key: "app", Value: "x"}}
 		id := session.RequestID{1, 2}
-		r := m.ask(session.Request{Open: &session.OpenRequest{RequestID: id, Timeout: time.Hour, Labels: labels}})
+		r := m.ask(session.Request{Open: &session.OpenRequest{
+			RequestID: id,
+			Spec:      session.Spec{Timeout: time.Hour, Labels: labels},
+		}})
 		if r.Err != nil || r.Term != term || r.Index != 1 || r.Session.Owner != 2 ||
 			r.Session.Timeout != 40*time.Second {
 			t.Errorf("reply %+v", r)
@@ -58,8 +61,8 @@ func TestOpen(t *testing.T) {
 			t.Errorf("proposed %+v", opens)
 		}
 		for field, open := range map[string]session.OpenRequest{
-			"timeout": {Timeout: 0},
-			"labels":  {Timeout: long, Labels: session.Labels{{Key: ""}}},
+			"timeout": {Spec: session.Spec{Timeout: 0}},
+			"labels":  {Spec: session.Spec{Timeout: long, Labels: session.Labels{{Key: ""}}}},
 		} {
 			r := m.ask(session.Request{Open: &open})
 			if got, ok := errors.AsType[*session.FieldError](r.Err); !ok || got.Field != field {
@@ -72,21 +75,24 @@ func TestOpen(t *testing.T) {
 	})
 }
 
-// O4: without room, an open and an upgrade are refused with the error of the state and cost no entry. All other
-// requests go on.
+// O4: at the capacity, an open and an upgrade are refused with the error of the state and cost no entry. All other
+// requests continue.
 func TestO4NothingIsProposedWithoutRoom(t *testing.T) {
 	solo(t, func(w *world, m *member) {
-		tok := token(m.ask(session.Request{Open: &session.OpenRequest{Timeout: long}}).Session)
+		tok := token(m.ask(session.Request{Open: &session.OpenRequest{Spec: session.Spec{Timeout: long}}}).Session)
 		w.view.mu.Lock()
 		w.view.full = &session.LimitError{
-			Name: "max_sessions", Limit: "1 sessions, of which there are 1",
+			Name: "max_sessions", Limit: "1 sessions, 1 open",
 			RetryAfter: session.FullRetryAfter,
 		}
 		w.view.mu.Unlock()
 		before := w.log.newest()
 		for _, r := range []session.Request{
-			{Open: &session.OpenRequest{Timeout: long}}, {
-				Upgrade: &session.UpgradeRequest{ID: session.ID(m.hello.Node)<<56 | 1, Timeout: long},
+			{Open: &session.OpenRequest{Spec: session.Spec{Timeout: long}}}, {
+				Upgrade: &session.UpgradeRequest{
+					ID:   session.ID(m.hello.Node)<<56 | 1,
+					Spec: session.Spec{Timeout: long},
+				},
 			},
 		} {
 			limit, ok := errors.AsType[*session.LimitError](m.ask(r).Err)
@@ -113,7 +119,7 @@ func TestO4NothingIsProposedWithoutRoom(t *testing.T) {
 // X5: the log learns which client process opens a session.
 func TestX5TheOpenersInstance(t *testing.T) {
 	solo(t, func(w *world, m *member) {
-		m.ask(session.Request{Open: &session.OpenRequest{Timeout: long, Instance: 7}})
+		m.ask(session.Request{Open: &session.OpenRequest{Spec: session.Spec{Timeout: long}, Instance: 7}})
 		if opens, _ := proposed[session.OpenSession](w.log); len(opens) != 1 || opens[0].Instance != 7 {
 			w.t.Errorf("proposed %+v, want instance 7", opens)
 		}

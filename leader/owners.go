@@ -6,14 +6,15 @@ import (
 	"holdfast/session"
 )
 
-// lost reports whether m is lost at now (E1). A node without a stream is lost, also a removed node, whose stream ended
-// with its removal (M6). A node that has opened no stream in the term has lostAfter intervals to open one.
+// lost reports whether m is lost at now (E1 full timeout after a change of leader). A node without a stream is lost,
+// also a removed node, whose stream ended with its removal (M6 closing sessions stay). A node that has opened no stream
+// in the term has lostAfter intervals to open one.
 func (r *rounds) lost(m *member, now time.Duration) bool {
 	at, ok := r.losing(m)
 	return ok && at <= now
 }
 
-// losing returns when m is lost unless it answers before; false if no answer or stream of m is due.
+// losing returns the time at which m is lost unless it answers before; false if no answer or stream of m is due.
 func (r *rounds) losing(m *member) (time.Duration, bool) {
 	switch {
 	case m.stream == nil && m.hello.Node != 0:
@@ -27,7 +28,7 @@ func (r *rounds) losing(m *member) (time.Duration, bool) {
 	}
 }
 
-// nextLoss returns the first moment after now at which a member is lost unless it answers; false if there is none.
+// nextLoss returns the first moment after now at which a member is lost unless it answers; false for none.
 func (r *rounds) nextLoss(now time.Duration) (time.Duration, bool) {
 	first, found := time.Duration(0), false
 	for _, m := range r.members {
@@ -40,34 +41,36 @@ func (r *rounds) nextLoss(now time.Duration) (time.Duration, bool) {
 
 // ownerState is the part of an owner's state that decides when its sessions expire.
 type ownerState struct {
-	// vouches is V of E1: a session of the owner is not due before vouches + its timeout.
-	vouches time.Duration
-	// stalls are the owner's.
+	// confirmed is V of E1: a session of the owner comes due at confirmed + its timeout at the earliest.
+	confirmed time.Duration
+	// stalls are the owner's stalls.
 	stalls *session.Stalls
-	// lost says that the owner is lost, and silent since when it is silent.
+	// lost says that the owner is lost, and silent since when it has been silent.
 	lost   bool
 	silent time.Duration
-	// back is what V of a lost owner is once it answers again.
+	// back is the value that V of a lost owner will have when the owner answers again.
 	back time.Duration
-	// horizon is when the newest round began that lets the owner's sessions expire: those that were due by then (E2).
+	// horizon is the beginning of the newest round that permits expiry of the owner's sessions that were due by then
+	// (E2 the owner answers first).
 	horizon time.Duration
 }
 
-// ownerStates are the states of all owners at one moment. A node that is no member has the state of a lost one (M6).
+// ownerStates are the states of all owners at one moment. A node that is not a member counts as lost (M6).
 type ownerStates [1 << 8]ownerState
 
-// owners returns the state of every owner at now. Every session has a full timeout from the moment heard on (Y3).
-func (r *rounds) owners(now, heard time.Duration) *ownerStates {
+// owners returns the state of every owner at now. Every session has a full timeout from the moment fullFrom (Y3
+// freeze).
+func (r *rounds) owners(now, fullFrom time.Duration) *ownerStates {
 	var all ownerStates
 	for i := range all {
-		all[i] = ownerState{vouches: heard, horizon: r.good.moment()}
+		all[i] = ownerState{confirmed: fullFrom, horizon: r.good.moment()}
 	}
 	for node, m := range r.members {
 		w := &all[node]
-		w.vouches, w.stalls = max(w.vouches, m.started), m.stalls.known
+		w.confirmed, w.stalls = max(w.confirmed, m.started), m.stalls.known
 		if r.lost(m, now) {
-			w.vouches = max(w.vouches, m.silent)
-			w.back = max(heard, m.started)
+			w.confirmed = max(w.confirmed, m.silent)
+			w.back = max(fullFrom, m.started)
 			w.lost, w.silent = true, max(m.silent, 0)
 		} else {
 			w.horizon = min(w.horizon, m.answered.moment())
@@ -76,24 +79,25 @@ func (r *rounds) owners(now, heard time.Duration) *ownerStates {
 	return &all
 }
 
-// due returns when a session comes due (E1).
+// due returns the time when a session comes due (E1).
 func (w *ownerStates) due(it *item) time.Duration {
 	return w[it.Value.owner].due(it.Deadline(), it.Value.timeout())
 }
 
-// holds reports whether a session comes due later because its owner is lost. It comes due earlier again when the owner
-// answers.
+// holds reports whether a session comes due later because its owner is lost. When the owner answers, the session comes
+// due earlier again.
 func (w *ownerState) holds(it *item) bool {
-	return w.lost && w.vouches > w.back && w.vouches+it.Value.timeout() > it.Deadline()
+	return w.lost && w.confirmed > w.back && w.confirmed+it.Value.timeout() > it.Deadline()
 }
 
-// plain is due without the stalls of the owner.
+// plain is due without regard to the owner's stalls.
 func (w *ownerState) plain(deadline, timeout time.Duration) time.Duration {
-	return max(deadline, w.vouches+timeout)
+	return max(deadline, w.confirmed+timeout)
 }
 
-// due returns when a session of the owner comes due. Its deadline is 0 before its first touch. Its silence began a
-// timeout and T/200 earlier: at a touch, see intake.touch and shard.applied, or at vouches.
+// due returns the time when a session of the owner comes due. The deadline is 0 before the session's first touch. The
+// session's silence began a timeout and T/200 before due: at a touch, see intake.touch and shard.applied, or at
+// confirmed.
 func (w *ownerState) due(deadline, timeout time.Duration) time.Duration {
 	due := w.plain(deadline, timeout)
 	if w.stalls == nil {

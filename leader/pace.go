@@ -8,16 +8,17 @@ import (
 )
 
 const (
-	// lostAfter is the number of intervals for which a heartbeat may stay unanswered before its member is lost (E1).
+	// lostAfter is the number of intervals after which the member of an unanswered heartbeat is lost (E1 full timeout
+	// after a change of leader).
 	lostAfter = 3
-	// roundsPerTimeout is how many rounds begin within the smallest timeout when all settings are the default ones.
+	// roundsPerTimeout is the number of rounds that begin within the smallest timeout with default settings.
 	roundsPerTimeout = 8
 )
 
-// pace is the interval between two rounds. It becomes shorter, never longer. Reading it is safe for concurrent use; the
-// mutex of [heartbeats] guards its changes.
+// pace is the interval between two rounds. It only becomes shorter. Reading it is safe for concurrent use; the mutex of
+// [heartbeats] guards its changes.
 type pace struct {
-	// setting is the interval of the node's settings.
+	// setting is the interval in the node's settings.
 	setting     time.Duration
 	nanoseconds atomic.Int64
 }
@@ -30,15 +31,16 @@ func newPace(interval time.Duration) *pace {
 
 func (p *pace) interval() time.Duration { return time.Duration(p.nanoseconds.Load()) }
 
-// suits reports whether rounds are frequent enough for sessions with a timeout: more than lostAfter intervals fit in
-// it. An owner is lost only after so many intervals (E1), and a promise may rest on a touch as old as that (S3).
+// suits reports whether rounds are frequent enough for sessions with the timeout: more than lostAfter intervals must
+// fit in. An owner is lost only after lostAfter intervals (E1), and a promise may depend on a touch as old as that (S3
+// length of a promise).
 func (p *pace) suits(timeout time.Duration) bool { return timeout > lostAfter*p.interval() }
 
-// quicken makes rounds as frequent within the timeout as the default settings make them within the default timeout. It
-// returns the interval, and whether that became shorter.
+// quicken makes rounds within the timeout as frequent as default settings make them within the default timeout. It
+// returns the interval, and whether the interval became shorter.
 //
-// Each configuration allows more than three intervals within the timeouts that it gives. Shorter timeouts are those of
-// former leaders with other settings, and of local sessions of nodes with other settings (R1).
+// Each configuration permits only timeouts of more than three intervals. Shorter timeouts come from former leaders with
+// other settings, and from local sessions of nodes with other settings (R1 rounds).
 func (p *pace) quicken(timeout time.Duration) (interval time.Duration, shorter bool) {
 	interval = max(timeout/roundsPerTimeout, session.MinInterval)
 	if interval >= p.interval() {

@@ -41,7 +41,7 @@ func TestR1RoundsForShortTimeouts(t *testing.T) {
 				t.Fatalf("a session of %v, touched whenever its node was asked, has ended", step.timeout)
 			}
 			if step.timeout == first {
-				w.log.apply(session.OpenSession{Node: 2, Timeout: second}, term)
+				w.log.apply(session.OpenSession{Node: 2, Spec: session.Spec{Timeout: second}}, term)
 			}
 		}
 	})

@@ -8,8 +8,8 @@ import (
 	"holdfast/session"
 )
 
-// Full disks have every node refuse what adds to the log when the voters that are heard and have room are no quorum
-// (O5), whoever leads.
+// Full disks make every node refuse requests that add to the log when the responsive voters with free space are no
+// quorum (O5 full disks), whoever leads.
 func TestO5NoRoom(t *testing.T) {
 	const (
 		roomy = iota
@@ -41,7 +41,7 @@ func TestO5NoRoom(t *testing.T) {
 			r.leads = 1
 			for i, as := range test.nodes {
 				m := &member{voter: true, present: as != gone, stream: &stream{}, processed: &round{}, answered: &round{}}
-				m.told.full = as != roomy && as != fresh
+				m.report.full = as != roomy && as != fresh
 				switch as {
 				case silent:
 					m.stream = nil
@@ -50,7 +50,7 @@ func TestO5NoRoom(t *testing.T) {
 				}
 				r.members[session.Node(i+1)] = m
 			}
-			if got := r.noRoom(test.at); got != test.want {
+			if got := r.disksFull(test.at); got != test.want {
 				t.Errorf("got %t, want %t", got, test.want)
 			}
 		})
@@ -59,10 +59,10 @@ func TestO5NoRoom(t *testing.T) {
 	r.leads = 1
 	for node := session.Node(1); node <= 3; node++ {
 		m := &member{voter: node == 1, present: true, stream: &stream{}, processed: &round{}}
-		m.told.full = node > 1
+		m.report.full = node > 1
 		r.members[node] = m
 	}
-	if r.noRoom(0) {
+	if r.disksFull(0) {
 		t.Error("the disks of observers have every node refuse")
 	}
 	if got := r.aside(time.Minute); !slices.Equal(got.Full, []session.Node{2, 3}) {

@@ -8,7 +8,7 @@ import (
 	"holdfast/session"
 )
 
-// A1, I8: a leader without a quorum ages no session. When the quorum is back, the clock goes on from where it stood,
+// A1, I8: a leader without a quorum ages no session. When the quorum is back, the clock continues from where it stood,
 // and the certificate names the credit.
 func TestA1NoQuorum(t *testing.T) {
 	inBubble(t, voters(1, 2, 3), func(w *world) {
@@ -21,13 +21,13 @@ func TestA1NoQuorum(t *testing.T) {
 		// The last good round was found at 3 s: the clock stands at 4 s.
 		w.at(time.Hour)
 		if got := w.tracker.Stats(); got.Elapsed != 4*time.Second || got.Credited != time.Hour-4*time.Second ||
-			got.Stands != 0 {
-			t.Errorf("elapsed %v, credited %v, stands %d", got.Elapsed, got.Credited, got.Stands)
+			got.ClockStops != 0 {
+			t.Errorf("elapsed %v, credited %v, stands %d", got.Elapsed, got.Credited, got.ClockStops)
 		}
 		w.alive(5)
 		w.join(2, prompt)
-		if got := w.tracker.Stats(); got.Stands != 1 {
-			t.Errorf("stands %d, want 1", got.Stands)
+		if got := w.tracker.Stats(); got.ClockStops != 1 {
+			t.Errorf("stands %d, want 1", got.ClockStops)
 		}
 		w.expires(time.Hour+width, 5)
 		closes, _ := proposed[session.CloseSessions](w.log)
@@ -120,8 +120,8 @@ func TestT5Touches(t *testing.T) {
 				}
 				defer w.run()()
 				w.at(time.Second)
-				if got := w.tracker.Stats(); got.Taken != c.taken || got.NotTaken != 1-c.taken {
-					t.Errorf("taken %d, not taken %d, want %d, %d", got.Taken, got.NotTaken, c.taken, 1-c.taken)
+				if got := w.tracker.Stats(); got.TouchesAccepted != c.taken || got.TouchesRejected != 1-c.taken {
+					t.Errorf("taken %d, not taken %d, want %d, %d", got.TouchesAccepted, got.TouchesRejected, c.taken, 1-c.taken)
 				}
 				w.expires(c.want, 5)
 			})
@@ -173,7 +173,7 @@ func TestS1NeedsGoodRounds(t *testing.T) {
 	})
 }
 
-// S1: touches not taken are named once, in the heartbeat after their answer.
+// S1: refused touches are named once, in the heartbeat after their answer.
 func TestS1NotTaken(t *testing.T) {
 	late(t, func(w *world) {
 		w.has(4, 2)
@@ -192,17 +192,17 @@ func TestS1NotTaken(t *testing.T) {
 		m.says(a)
 		w.at(500 * ms)
 		got, want := m.last(), []session.ID{4, 7, 9, 8}
-		if got.Confirmed != 0 || got.Processed != 1 || !sameIDs(got.NotTaken, want) {
+		if got.Confirmed != 0 || got.Processed != 1 || !sameIDs(got.RejectedTouches, want) {
 			t.Errorf("%+v, want confirmed 0, processed 1, not taken %v", *got, want)
 		}
 		m.says(answer(2))
 		w.at(1000 * ms)
-		if got := m.last(); got.Confirmed != 1 || got.Processed != 2 || got.NotTaken != nil {
+		if got := m.last(); got.Confirmed != 1 || got.Processed != 2 || got.RejectedTouches != nil {
 			t.Errorf("%+v, want confirmed 1, processed 2 and nothing named twice", *got)
 		}
 		m.says(answer(3))
 		w.at(1500 * ms)
-		if got := m.last(); got.Confirmed != 2 || got.NotTaken != nil {
+		if got := m.last(); got.Confirmed != 2 || got.RejectedTouches != nil {
 			t.Errorf("%+v, want confirmed 2 and nothing named twice", *got)
 		}
 	})
@@ -212,7 +212,7 @@ func sameIDs(a, b []session.ID) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
-// S1: an answer on an ended stream is never confirmed, and its touches not taken are never named.
+// S1: an answer on an ended stream is never confirmed, and its refused touches are never named.
 func TestS1EndedStream(t *testing.T) {
 	trio(t, func(w *world) {
 		m := w.join(3, nil)
@@ -224,7 +224,7 @@ func TestS1EndedStream(t *testing.T) {
 		m = w.join(3, prompt)
 		for ; w.now() < 2*time.Second; w.at(w.now() + beat) {
 			got := m.last()
-			if got.Confirmed != 0 && got.Confirmed < 3 || got.NotTaken != nil {
+			if got.Confirmed != 0 && got.Confirmed < 3 || got.RejectedTouches != nil {
 				t.Errorf("%+v on the new stream, whose first answer was to round 3", *got)
 			}
 		}
@@ -234,7 +234,7 @@ func TestS1EndedStream(t *testing.T) {
 	})
 }
 
-// S1: a learner with too many touches not taken and not confirmed loses its stream.
+// S1: a learner with too many refused and unconfirmed touches loses its stream.
 func TestS1NotTakenBounded(t *testing.T) {
 	trio(t, func(w *world) {
 		m := w.join(3, nil)
@@ -266,10 +266,10 @@ func TestS2OpenAndMove(t *testing.T) {
 		m := w.join(3, prompt)
 		defer w.run()()
 		w.at(1100 * ms)
-		m.asks(session.Request{Seq: 1, Open: &session.OpenRequest{Timeout: long}})
+		m.asks(session.Request{Seq: 1, Open: &session.OpenRequest{Spec: session.Spec{Timeout: long}}})
 		opened := m.replied(1).Session // due at 5.12 s
 		w.at(2100 * ms)
-		m.asks(session.Request{Seq: 2, Open: &session.OpenRequest{Timeout: long}})
+		m.asks(session.Request{Seq: 2, Open: &session.OpenRequest{Spec: session.Spec{Timeout: long}}})
 		moved := m.replied(2).Session
 		w.at(3100 * ms)
 		m.asks(session.Request{Seq: 3, Resume: &session.ResumeRequest{Token: token(moved)}})

@@ -9,8 +9,8 @@ import (
 	"holdfast/session"
 )
 
-// readIndex answers a read: the index to wait for so that the read is linearizable, and the remaining time of sessions
-// (R4).
+// readIndex answers a read with the index to wait for so that the read is linearizable, and with the remaining time of
+// sessions (R4 leadership needs a good round).
 func (q *requests) readIndex(ctx context.Context, r *session.ReadRequest) (session.Reply, error) {
 	if len(r.Remaining) > session.MaxPage {
 		return session.Reply{}, &session.FieldError{
@@ -28,7 +28,7 @@ func (q *requests) readIndex(ctx context.Context, r *session.ReadRequest) (sessi
 	return reply, nil
 }
 
-// readError turns the end of the stream into a domain error. A read changes nothing, so its outcome is never unknown.
+// readError turns the end of the stream into a domain error. A read has no effect, so the outcome is always known.
 func readError(err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return session.ErrNoLeader
@@ -36,7 +36,7 @@ func readError(err error) error {
 	return err
 }
 
-// remaining returns how long each session lives if it stays silent, negative for a session that does not exist.
+// remaining returns the time that each session has left if it stays silent; negative for a session that does not exist.
 func (q *requests) remaining(ids []session.ID) []time.Duration {
 	now, states := q.heartbeats.owners()
 	frozen := q.heartbeats.frozen()
@@ -50,8 +50,9 @@ func (q *requests) remaining(ids []session.ID) []time.Duration {
 	return all
 }
 
-// due returns when a session comes due. A session that exists and is not in the queue is about to be filed: as of the
-// term's start (E1), or by an entry that this tracker is about to be told of (S2).
+// due returns the time when a session comes due. A session that exists but is not in the queue will be filed soon: as
+// of the term's start (E1 full timeout after a change of leader), or by an entry that this tracker has not yet
+// processed (S2 opens and moves are touches).
 func (q *requests) due(id session.ID, now time.Duration, states *ownerStates) (time.Duration, bool) {
 	s := q.registry.shard(id)
 	s.mu.Lock()

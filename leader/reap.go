@@ -7,46 +7,50 @@ import (
 	"holdfast/session"
 )
 
-// The leader looks for what is due in the tree each reapInterval (D5). While anything waits for a time of the log it
-// moves the clocks on each tickInterval, so that a fail-over loses at most that of it (D3). An entry also ends a freeze
-// that has come to its bound (Y3).
+// The leader searches the tree for due entries each reapInterval (D5 TTLs and containers). While something waits for a
+// time of the log, the leader advances the clocks each tickInterval, so that a fail-over loses at most one tickInterval
+// (D3 log clock). A tick also ends a freeze that has reached its bound (Y3 freeze).
 const (
 	reapInterval = time.Second
 	tickInterval = time.Minute
 )
 
-// Tree is what a leader needs of the tree in its state. The zero value is that of a state without one.
+// Tree has the functions with which a leader handles the tree in its state. The zero value means a state without a
+// tree.
 type Tree struct {
-	// RunningClock is the running clock of the state as the term began (D3).
+	// RunningClock is the running clock of the state at the beginning of the term (D3).
 	RunningClock time.Duration
-	// Now, if set, returns the time of the state (Y3), and Kept the moment of the log clock below which a session does
-	// not expire, 0 for none (Y4). Both must be safe for concurrent use and return at once.
+	// Now, if set, returns the time of the state (Y3). Kept, if set, returns the moment of the log clock before which a
+	// session does not expire, 0 for none (Y4 extension). Both must be safe for concurrent use and return at once.
 	Now  func() session.LogTime
 	Kept func(session.ID) time.Duration
-	// Reap, if set, returns what is due at a time of the log clock. It must be safe for concurrent use and return soon.
+	// Reap, if set, returns the work that is due at a time of the log clock. It must be safe for concurrent use and
+	// return soon.
 	Reap func(clock time.Duration) Reaping
-	// Weight, if set, returns how much work the end of a session makes in the tree besides the session itself (U2). It
+	// Weight, if set, returns the weight in the tree of a session's end, besides the session itself (U2 weight). It
 	// must be safe for concurrent use and return at once.
 	Weight func(session.ID) int
 }
 
-// Reaping is what a leader has to do in the tree at a time of the log clock.
+// Reaping is a leader's work in the tree at a time of the log clock.
 type Reaping struct {
-	// Due is the command that removes what is due, as much as one entry of the log may (D5); nil if nothing is due.
+	// Due is the command that removes due entries, as many as one entry of the log may remove (D5); nil if no entry is
+	// due.
 	Due *session.TreeCommand
-	// More says that more may be due than Due removes.
+	// More says that entries beyond Due may be due.
 	More bool
 	// Waits says that something waits for a time of the log: an entry with a due time (D5), a freeze or an extended
 	// session (Y3, Y4).
 	Waits bool
 }
 
-// reap removes what comes due in the tree, until ctx or the term ends.
+// reap removes due entries of the tree, until ctx or the term ends.
 func (t *Tracker) reap(ctx context.Context) {
 	if t.cfg.Tree.Reap == nil {
 		return
 	}
-	// While an entry of the log takes longer than an interval, a tick waits: what came due meanwhile goes next.
+	// While an entry of the log takes longer than an interval, a tick waits: the next command then covers all entries
+	// that came due meanwhile.
 	ticker := time.NewTicker(reapInterval)
 	defer ticker.Stop()
 	var ticked time.Duration
@@ -64,8 +68,9 @@ func (t *Tracker) reap(ctx context.Context) {
 	}
 }
 
-// reapOnce removes what is due, as much as one entry may. Others share the entries of the log with it, so that what is
-// due takes a part of each entry, however much it is. It returns when it last proposed anything, and whether more is due.
+// reapOnce removes due entries, as many as one command may. Other commands share the log's entries, so that however
+// many entries of the tree are due, the command is only a part of each log entry. reapOnce returns the time of the last
+// proposal, and whether more entries are due.
 func (t *Tracker) reapOnce(ctx context.Context, ticked time.Duration) (at time.Duration, more bool) {
 	now := t.heartbeats.now()
 	what := t.cfg.Tree.Reap(t.cfg.Tree.at(now).Log)
@@ -83,11 +88,12 @@ func (t *Tracker) reapOnce(ctx context.Context, ticked time.Duration) (at time.D
 	return now, what.More
 }
 
-// tend proposes a command that nobody waits for, and reports whether it is in the log. What is not done is due again.
+// tend proposes a command without a waiting caller, and reports whether it is in the log. Work that fails comes due
+// again.
 func (t *Tracker) tend(ctx context.Context, c session.Command) bool {
 	_, err := t.requests.log.Propose(ctx, c)
 	if err != nil {
-		t.logger.Debug("the tree is not tended", "term", t.term.number, "error", err)
+		t.logger.Debug("maintenance of the tree failed", "term", t.term.number, "error", err)
 	}
 	return err == nil
 }

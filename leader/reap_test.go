@@ -27,8 +27,8 @@ func tended(w *world, due, logClock time.Duration, gone *bool) *leader.Tracker {
 	}, w.log, w.view)
 }
 
-// D3, D5: the leader removes what is due on the log clock, which goes on from that of the former leaders, and moves the
-// log clock on each minute while anything has a due time.
+// D3, D5: the leader removes entries that are due on the log clock, which continues that of the former leaders, and
+// advances the log clock each minute while anything has a due time.
 func TestD5TheLeaderReaps(t *testing.T) {
 	inBubble(t, voters(1), func(w *world) {
 		gone := false
@@ -58,8 +58,8 @@ func TestD5TheLeaderReaps(t *testing.T) {
 	})
 }
 
-// D5: the leader removes all that is due, as much as one entry of the log may after the other. What comes due while an
-// entry takes long is removed behind it, and not an interval later.
+// D5: the leader removes all due entries, one log entry with as many as it may hold after the other. Entries that come
+// due during a slow log entry are removed right after it, and not an interval later.
 func TestD5TheLeaderReapsUntilNothingIsDue(t *testing.T) {
 	const took = 1500 * time.Millisecond
 	inBubble(t, voters(1), func(w *world) {

@@ -7,26 +7,27 @@ import (
 	"holdfast/session"
 )
 
-// maxHold is the number of sessions that are filled in before a shard's lock is released for others.
+// maxHold is the largest number of sessions that fill files before it releases a shard's lock for others.
 const maxHold = 1024
 
-// registry is every session that the tracker knows, in shards. It notes a session's timeout before it files the
-// session, so that rounds are frequent enough by then (R1). Safe for concurrent use: each shard has its own mutex, no
-// two are held at once, and none while the mutex of [heartbeats] is.
+// registry has every session that the tracker knows, in shards. It notes a session's timeout before it files the
+// session, so that rounds are frequent enough by then (R1 rounds). Safe for concurrent use. Each shard has its own
+// mutex. No goroutine holds two of these mutexes at once, nor one of them together with the mutex of [heartbeats].
 type registry struct {
 	heartbeats *heartbeats
 	shards     [shardCount]shard
-	// longest is the longest timeout of a session that the tracker has known.
+	// longest is the longest timeout of any session that the tracker has known.
 	longest atomic.Int64
 }
 
-// newRegistry returns a registry that may lack sessions until it is filled. Its queues have buckets of a width.
+// newRegistry returns a registry that lacks sessions until fill has ended. width is the width of the buckets of its
+// queues.
 func newRegistry(width time.Duration, h *heartbeats) *registry {
 	r := &registry{heartbeats: h}
 	for i := range r.shards {
 		q, err := session.NewExpiryQueue[held](width)
 		if err != nil {
-			panic(err) // the caller raised the width to the smallest one
+			panic(err) // setDefaults has raised the width to the smallest one
 		}
 		r.shards[i].queue, r.shards[i].ended = q, make(map[session.ID]struct{})
 	}
@@ -35,7 +36,7 @@ func newRegistry(width time.Duration, h *heartbeats) *registry {
 
 func (r *registry) shard(id session.ID) *shard { return &r.shards[shardOf(id)] }
 
-// note notes the timeout of a session that is about to be filed. It takes no lock unless rounds become more frequent.
+// note notes the timeout of a session before it is filed. It locks only if rounds become more frequent.
 func (r *registry) note(timeout time.Duration) {
 	for {
 		longest := r.longest.Load()
@@ -48,10 +49,10 @@ func (r *registry) note(timeout time.Duration) {
 	}
 }
 
-// longestTimeout returns the longest timeout noted.
+// longestTimeout returns the longest noted timeout.
 func (r *registry) longestTimeout() time.Duration { return time.Duration(r.longest.Load()) }
 
-// apply takes a change that an entry made, at now.
+// apply applies an entry's change at now.
 func (r *registry) apply(c *session.Change, now time.Duration) {
 	if c.Kind != session.Ended {
 		r.note(c.Session.Timeout)
@@ -66,8 +67,8 @@ func (r *registry) apply(c *session.Change, now time.Duration) {
 	}
 }
 
-// fill files the sessions of the frozen copy until goesOn returns false. Meanwhile a session that is asked for is filed
-// before its turn. filed is called with the size of each batch. The result is whether every session is filed.
+// fill files the sessions of the frozen copy until goesOn returns false. A request for a session meanwhile files this
+// session before its turn. fill calls filed with the size of each batch, and returns whether every session is filed.
 func (r *registry) fill(frozen Sessions, goesOn func() bool, filed func(n int)) bool {
 	batch := make([]session.Session, 0, maxHold)
 	var in *shard
@@ -114,7 +115,7 @@ func (r *registry) closing(id session.ID) bool {
 	return it != nil && it.Marked()
 }
 
-// mark marks a session as closing if the token's attachment is the session's. one is the session as the state shows it.
+// mark marks a session as closing if the token's attachment is the session's. one is the session in the state.
 func (r *registry) mark(token *session.Token, one *session.Session) (session.Closing, error) {
 	r.note(one.Timeout)
 	now := r.heartbeats.now()
@@ -136,7 +137,7 @@ func (r *registry) mark(token *session.Token, one *session.Session) (session.Clo
 	return closing(it, now), nil
 }
 
-// hasten has a session looked at again at now, whenever it was filed to come due.
+// hasten makes the expirer check a session again at now, regardless of its due time in the queue.
 func (r *registry) hasten(id session.ID, now time.Duration) {
 	s := r.shard(id)
 	s.mu.Lock()
@@ -147,9 +148,9 @@ func (r *registry) hasten(id session.ID, now time.Duration) {
 	}
 }
 
-// unmark takes a mark back, and leaves the deadline as touches have moved it meanwhile (E4). The session comes due
-// again after the next interval at the earliest, so that a refusal that lasts causes no storm of proposals. A mark
-// under another attachment belongs to another close, and stays.
+// unmark removes a closing mark, and keeps the deadline, which touches may have moved meanwhile (E4 closing mark). The
+// session comes due again after the next interval at the earliest, so that a lasting refusal causes no storm of
+// proposals. A mark under another attachment belongs to another close, and stays.
 func (r *registry) unmark(c session.Closing) {
 	now := r.heartbeats.now()
 	s := r.shard(c.ID)
@@ -160,7 +161,7 @@ func (r *registry) unmark(c session.Closing) {
 	}
 }
 
-// describe sets the numbers of sessions.
+// describe sets the counts of sessions.
 func (r *registry) describe(to *Stats) {
 	for i := range r.shards {
 		s := &r.shards[i]

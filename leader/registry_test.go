@@ -19,12 +19,12 @@ func registered() *registry {
 
 // shown is session 5 as the state shows it.
 func shown(attachment uint64) session.Session {
-	return session.Session{ID: 5, Owner: 2, Attachment: attachment, Timeout: 10 * time.Second}
+	return session.Session{ID: 5, Owner: 2, Attachment: attachment, Spec: session.Spec{Timeout: 10 * time.Second}}
 }
 
 // R1: rounds are frequent enough for a session once it is filed, however it is filed.
 func TestR1TheRegistryNotesTimeouts(t *testing.T) {
-	short := session.Session{ID: 5, Owner: 2, Attachment: 3, Timeout: 800 * time.Millisecond}
+	short := session.Session{ID: 5, Owner: 2, Attachment: 3, Spec: session.Spec{Timeout: 800 * time.Millisecond}}
 	for name, file := range map[string]func(r *registry){
 		"an entry":   func(r *registry) { r.apply(&session.Change{Kind: session.Opened, Session: short}, 0) },
 		"the filler": func(r *registry) { r.fill(population{short}, func() bool { return true }, func(int) {}) },
@@ -48,7 +48,7 @@ func TestR1TheRegistryNotesTimeouts(t *testing.T) {
 
 // K-10: filling brings no session back that has ended. A filling that is cut short leaves the registry unfilled.
 func TestRegistryFill(t *testing.T) {
-	all := population{shown(3), {ID: 6, Attachment: 4, Timeout: 10 * time.Second}}
+	all := population{shown(3), {ID: 6, Attachment: 4, Spec: session.Spec{Timeout: 10 * time.Second}}}
 	r := registered()
 	r.apply(&session.Change{Kind: session.Ended, Session: all[0]}, 0)
 	if r.fill(all, func() bool { return false }, func(int) {}) || !r.shard(5).filling() {
@@ -64,7 +64,7 @@ func TestRegistryFill(t *testing.T) {
 	}
 }
 
-// M2, E4: a mark needs the session's own attachment, and only the close that set a mark takes it back.
+// M2, E4: a mark needs the session's own attachment, and only the close that set a mark removes it.
 func TestRegistryMarks(t *testing.T) {
 	r, one := registered(), shown(7)
 	r.apply(&session.Change{Kind: session.Opened, Session: one}, 0)

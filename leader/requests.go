@@ -8,7 +8,7 @@ import (
 	"holdfast/session"
 )
 
-// requests answers what learners ask of the leader. Safe for concurrent use.
+// requests handles the requests of learners. Safe for concurrent use.
 type requests struct {
 	cfg        *Config
 	log        Log
@@ -23,20 +23,20 @@ type requests struct {
 	handlers   handlers
 }
 
-// arrives reports whether a request adds to the state. Such requests have places of their own on a stream, as their
-// commands have in the log's queue: however many of them wait, a resume, a close or a read of the same node finds a
-// place.
+// arrives reports whether a request adds to the state. Such requests have their own slots on a stream, as their
+// commands have in the log's queue. So however many of them wait, a resume, a close or a read of the same node finds a
+// slot.
 func arrives(r *session.Request) bool { return r.Open != nil || r.Upgrade != nil || r.Claim != nil }
 
-// answered is told the reply to a request, or the domain error that refuses it, once. It does not block.
+// answered receives the reply to a request, or the domain error that refuses it, once. It does not block.
 type answered func(session.Reply, error)
 
-// serve takes the requests of a message in their order. Their replies are sent on s. None costs a goroutine, but a
-// request that needs a good round. serve refuses a request if all places are taken.
+// serve handles the requests of a message in order, and sends the replies on s. Only a request that needs a good round
+// costs a goroutine. serve refuses a request if all slots are in use.
 func (q *requests) serve(ctx context.Context, s *stream, all []session.Request) {
 	if !q.handlers.begin() {
 		for i := range all {
-			s.reply(session.Reply{Seq: all[i].Seq, Err: &session.NotLeaderError{}}, place{})
+			s.reply(session.Reply{Seq: all[i].Seq, Err: &session.NotLeaderError{}}, slot{})
 		}
 		return
 	}
@@ -44,43 +44,43 @@ func (q *requests) serve(ctx context.Context, s *stream, all []session.Request) 
 	ends := closes{requests: q}
 	for i := range all {
 		r := &all[i]
-		if done := q.place(s, r); done != nil {
+		if done := q.reserveSlot(s, r); done != nil {
 			q.answer(ctx, s.hello.Node, r, &ends, done)
 		}
 	}
 	ends.submit()
 }
 
-// place takes a place for a request, and returns what queues its reply, with which the place comes back; nil if the
-// request was refused.
-func (q *requests) place(s *stream, r *session.Request) answered {
-	name, p, most := "requests_per_stream", place{of: &s.others, n: 1}, int32(maxRequests)
+// reserveSlot reserves a slot for a request, and returns the function that queues the reply and frees the slot; nil if
+// the request was refused.
+func (q *requests) reserveSlot(s *stream, r *session.Request) answered {
+	name, p, limit := "requests_per_stream", slot{of: &s.others, n: 1}, int32(maxRequests)
 	switch {
 	case arrives(r):
 		name, p.of = "opens_per_stream", &s.arrivals
 	case r.Resumes != nil:
-		name, p, most = "moves_per_stream", place{of: &s.moving, n: int32(len(r.Resumes.Sessions))}, maxMoving
+		name, p, limit = "moves_per_stream", slot{of: &s.moving, n: int32(len(r.Resumes.Sessions))}, maxMoving
 	}
 	seq := r.Seq
-	if p.of.Add(p.n) > most {
-		p.giveBack()
+	if p.of.Add(p.n) > limit {
+		p.release()
 		s.reply(session.Reply{Seq: seq, Err: &session.LimitError{
-			Name: name, Limit: strconv.Itoa(int(most)), RetryAfter: session.BusyRetryAfter,
-		}}, place{})
+			Name: name, Limit: strconv.Itoa(int(limit)), RetryAfter: session.BusyRetryAfter,
+		}}, slot{})
 		return nil
 	}
 	return func(reply session.Reply, err error) {
 		reply.Seq, reply.Err = seq, err
 		if errors.Is(err, session.ErrExpired) || errors.Is(err, session.ErrMoved) {
-			// The learner tells its client once it has applied the end or the move too (N4), an end with its
-			// certificate.
+			// The learner answers its client after it has applied the end or the move too (N4 seen index), an end with
+			// its certificate.
 			reply.Index = q.view.CommitIndex()
 		}
 		s.reply(reply, p)
 	}
 }
 
-// answer handles a request of a node. The closes that it wants go to ends. The error is a domain error.
+// answer handles a request of a node. It adds closes to ends. The error is a domain error.
 func (q *requests) answer(ctx context.Context, node session.Node, r *session.Request, ends *closes, done answered) {
 	switch {
 	case r.Open != nil:
@@ -118,7 +118,7 @@ func (q *requests) answer(ctx context.Context, node session.Node, r *session.Req
 	}
 }
 
-// wait runs f, which waits for a good round and then tells done, beside the caller.
+// wait runs f in a goroutine. f waits for a good round and then calls done.
 func (q *requests) wait(done answered, f func()) {
 	if !q.handlers.start(f) {
 		done(session.Reply{}, &session.NotLeaderError{})
@@ -127,11 +127,11 @@ func (q *requests) wait(done answered, f func()) {
 
 // propose proposes a command whose result is a session or a block of ids.
 func (q *requests) propose(c session.Command, done answered) {
-	q.log.Submit(c, q.told(done))
+	q.log.Submit(c, q.replyWith(done))
 }
 
-// told returns what tells done the result of a command.
-func (q *requests) told(done answered) func(session.Result, error) {
+// replyWith returns a function that calls done with the result of a command.
+func (q *requests) replyWith(done answered) func(session.Result, error) {
 	return func(result session.Result, err error) {
 		if err == nil {
 			err = q.decided(&result)
@@ -147,8 +147,8 @@ func (q *requests) told(done answered) func(session.Result, error) {
 	}
 }
 
-// decided returns what a result means to the caller. Only the leader of the entry's own term, while it is in that term,
-// says what an entry did (M3).
+// decided returns the caller's error for a result. Only the leader of the entry's own term, while it is in this term,
+// may report the effect of an entry (M3 served in the leader's term).
 func (q *requests) decided(result *session.Result) error {
 	if result.Term != q.term.number || !q.term.current() {
 		return session.ErrOutcomeUnknown
@@ -156,14 +156,15 @@ func (q *requests) decided(result *session.Result) error {
 	return result.Err
 }
 
-// authentic returns the session that a token names, if the token's credential is the session's. It returns neither a
-// session nor an error for a local token of a session that this node's state does not show.
+// authentic returns the session of a token if the token's credential is valid. For a local token of a session that this
+// node's state does not show, it returns neither a session nor an error.
 func (q *requests) authentic(token *session.Token) (one session.Session, shown bool, err error) {
 	if !q.view.Verify(token.ID, token.Credential) {
 		return session.Session{}, false, session.ErrBadCredential
 	}
-	// The attachment is read first. If the state had reached the token's attachment by then and does not hold the
-	// session, the session has ended. A leader that does not know yet that it was deposed may be behind (M5).
+	// The attachment is read first. If the state had reached the token's attachment by then and does not have the
+	// session, the session has ended. A deposed leader that does not know so yet may lag behind (M5 lagging, not
+	// expired).
 	applied := q.view.Attachment()
 	one, ok := q.view.Session(token.ID)
 	switch {
@@ -178,8 +179,9 @@ func (q *requests) authentic(token *session.Token) (one session.Session, shown b
 	}
 }
 
-// madeGlobal looks again for a session whose token is local. The attachment of such a token does not say how far this
-// node's state should be. Only a good round that began after the first look proves that the session is not global (M5).
+// madeGlobal looks up the session of a local token once more. The attachment of a local token does not show how far
+// this node's state should be. Only a good round that began after the first look-up proves that the session is not
+// global (M5).
 func (q *requests) madeGlobal(ctx context.Context, id session.ID) (session.Session, error) {
 	if err := q.heartbeats.await(ctx); err != nil {
 		return session.Session{}, readError(err)

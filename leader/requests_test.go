@@ -225,7 +225,7 @@ func TestM3OutcomeUnknown(t *testing.T) {
 				})
 				synctest.Wait()
 				reply, err := w.tracker.Answer(w.t.Context(),
-					2, &session.Request{Open: &session.OpenRequest{Timeout: long}})
+					2, &session.Request{Open: &session.OpenRequest{Spec: session.Spec{Timeout: long}}})
 				if !errors.Is(err, session.ErrOutcomeUnknown) || reply.Session.ID != 0 {
 					t.Errorf("%+v, %v, want ErrOutcomeUnknown", reply, err)
 				}
@@ -234,7 +234,7 @@ func TestM3OutcomeUnknown(t *testing.T) {
 	}
 }
 
-// A stream has a bound of requests under way. Requests beyond it are refused, and the others are answered.
+// A stream has a bound of requests in flight. Requests beyond it are refused, and the others are answered.
 func TestRequestsBounded(t *testing.T) {
 	inBubble(t, voters(1), func(w *world) {
 		release := make(chan struct{})
@@ -246,7 +246,7 @@ func TestRequestsBounded(t *testing.T) {
 		defer w.run()()
 		for seq := range uint64(4097) {
 			m.out <- session.LearnerMessage{
-				Requests: []session.Request{{Seq: seq, Open: &session.OpenRequest{Timeout: long}}},
+				Requests: []session.Request{{Seq: seq, Open: &session.OpenRequest{Spec: session.Spec{Timeout: long}}}},
 			}
 		}
 		synctest.Wait()
@@ -261,13 +261,13 @@ func TestRequestsBounded(t *testing.T) {
 				w.t.Fatalf("reply %d: %+v", seq, r)
 			}
 		}
-		if r := m.ask(session.Request{Open: &session.OpenRequest{Timeout: long}}); r.Err != nil {
+		if r := m.ask(session.Request{Open: &session.OpenRequest{Spec: session.Spec{Timeout: long}}}); r.Err != nil {
 			t.Errorf("after the others were answered: %v", r.Err)
 		}
 	})
 }
 
-// Opens that wait take no place from a resume, a close or a read of the same node.
+// Waiting opens use no slot of a resume, a close or a read of the same node.
 func TestOpensThatWaitHoldUpNothingElse(t *testing.T) {
 	inBubble(t, voters(1), func(w *world) {
 		tok, other := token(w.has(5, 1)), token(w.has(6, 1))
@@ -283,7 +283,7 @@ func TestOpensThatWaitHoldUpNothingElse(t *testing.T) {
 		const waiting = 4097
 		for seq := range uint64(waiting) {
 			m.out <- session.LearnerMessage{
-				Requests: []session.Request{{Seq: seq, Open: &session.OpenRequest{Timeout: long}}},
+				Requests: []session.Request{{Seq: seq, Open: &session.OpenRequest{Spec: session.Spec{Timeout: long}}}},
 			}
 		}
 		synctest.Wait()

@@ -6,9 +6,10 @@ import (
 	"holdfast/session"
 )
 
-// resume proposes to move a session to the node that asks. The credential is checked first: without it a client learns
-// nothing and changes nothing (K-03). A closing session is not moved (M6). Only the log decides whether the attachment
-// that the request names is the present one (M1): a resume by another process may be in the log and not applied here.
+// resume proposes to move a session to the requesting node. It checks the credential first: without the credential a
+// client learns nothing and changes nothing (K-03). A closing session is not moved (M6 closing sessions stay). Only the
+// log decides whether the request names the present attachment (M1 a resume is a move): the log may have a resume by
+// another process that this node has not applied.
 func (q *requests) resume(ctx context.Context, node session.Node, r *session.ResumeRequest, done answered) {
 	one, shown, err := q.authentic(&r.Token)
 	switch {
@@ -28,7 +29,7 @@ func (q *requests) resume(ctx context.Context, node session.Node, r *session.Res
 	}
 }
 
-// move proposes to move a session, unless it is closing or its holder keeps it.
+// move proposes to move a session. It refuses for a closing session, and for a session whose holder keeps it.
 func (q *requests) move(node session.Node, r *session.ResumeRequest, one *session.Session, done answered) {
 	if q.registry.closing(r.Token.ID) {
 		done(session.Reply{}, session.ErrClosing)

@@ -11,13 +11,14 @@ import (
 // never is before every moment of a term.
 const never time.Duration = -1
 
-// round is a round that has begun (R1). It never changes.
+// round is a round that has begun (R1 rounds). It is immutable.
 type round struct {
 	// n counts from 1, or continues from an earlier tracker of the term.
 	n uint64
 	// began is b(n) of A1.
 	began time.Duration
-	// processed are the newest answers that had been processed when the round began, one per open stream (S1).
+	// processed has, for each open stream, the newest answer that had been processed when the round began (S1 confirmed
+	// touches).
 	processed []mark
 }
 
@@ -27,7 +28,7 @@ type mark struct {
 	round  uint64
 }
 
-// number returns a round's number, 0 before the first.
+// number returns a round's number; 0 for nil.
 func (r *round) number() uint64 {
 	if r == nil {
 		return 0
@@ -35,7 +36,7 @@ func (r *round) number() uint64 {
 	return r.n
 }
 
-// moment returns when a round began, never before the first.
+// moment returns the beginning of a round; never for nil.
 func (r *round) moment() time.Duration {
 	if r == nil {
 		return never
@@ -43,16 +44,16 @@ func (r *round) moment() time.Duration {
 	return r.began
 }
 
-// rounds is the pure part of R1-R4, E1, E2, S1 and T6: which member was sent which heartbeat, which it has answered,
-// and what follows. Callers pass readings of the accountable clock. Not safe for concurrent use.
+// rounds is the pure part of R1-R4, E1, E2, S1 and T6: the heartbeats that each member was sent and has answered, and
+// the consequences. Callers pass readings of the accountable clock. Not safe for concurrent use.
 type rounds struct {
 	// leads is the leader's node, term its term.
 	leads session.Node
 	term  uint64
 	pace  *pace
-	// after is the newest round of an earlier tracker of the term.
+	// after is the newest round of earlier trackers of the term.
 	after uint64
-	// newest is the newest round that has begun, good the newest good round; nil before the first.
+	// newest is the newest round, good the newest good round; nil before the first.
 	newest, good *round
 	members      map[session.Node]*member
 	comparison   comparison
@@ -62,8 +63,8 @@ func newRounds(term uint64, pace *pace, after uint64) *rounds {
 	return &rounds{term: term, pace: pace, after: after, members: make(map[session.Node]*member)}
 }
 
-// configure takes the newest configuration, which stands at the index last of the log or before it. It returns the
-// streams that ended because their nodes left the configuration (T6, M6).
+// configure applies the newest configuration, which is at the index last of the log or before. It returns the streams
+// that ended because their nodes left the configuration (T6 newest stream only, M6 closing sessions stay).
 func (r *rounds) configure(config []session.Member, last uint64, now time.Duration) []*stream {
 	for _, m := range r.members {
 		m.present, m.voter = false, false
@@ -121,15 +122,15 @@ func (r *rounds) beats(m *member) bool {
 	return m.sent == nil && r.newest != nil && m.processed != r.newest
 }
 
-// next returns the round whose heartbeat is to be sent on s at now, and notes it as sent. It returns nil if the last
-// heartbeat is unanswered or no newer round has begun (R1).
+// next returns the round whose heartbeat is to be sent on s at now, and records the heartbeat as sent. It returns nil
+// if the last heartbeat is unanswered or no newer round has begun (R1).
 func (r *rounds) next(s *stream, now time.Duration) *round {
 	m := r.current(s)
 	if m == nil || !r.beats(m) {
 		return nil
 	}
 	m.sent, m.sentAt = r.newest, now
-	m.hush(now)
+	m.markSilent(now)
 	return m.sent
 }
 
@@ -146,7 +147,7 @@ func (r *rounds) confirmed(s *stream) uint64 {
 	return 0
 }
 
-// known returns p of S1 for s: the newest of its answers that have been processed.
+// known returns p of S1 for s: the newest of its processed answers.
 func (r *rounds) known(s *stream) uint64 {
 	if m := r.current(s); m != nil {
 		return m.processed.number()
@@ -160,24 +161,25 @@ func (r *rounds) expects(s *stream, n uint64) bool {
 	return m != nil && m.sent != nil && m.sent.n == n
 }
 
-// answer takes the last chunk of an answer that is due on s, and that arrived at now (R1, R3, E1, E2, S1).
+// answer processes the last chunk of an answer that was due on s and arrived at now (R1, R3 good rounds, E1 full
+// timeout after a change of leader, E2 the owner answers first, S1).
 func (r *rounds) answer(s *stream, a *session.Answer, now time.Duration) {
 	m := r.current(s)
 	m.answered, m.processed = m.sent, m.sent
 	if a.Term <= r.term {
 		m.affirmed = m.sent
 	}
-	m.told.index, m.told.draining, m.told.full = max(m.told.index, a.Applied), a.Draining, a.FullDisk
+	m.report.index, m.report.draining, m.report.full = max(m.report.index, a.Applied), a.Draining, a.FullDisk
 	if a.Digest.Index != 0 && a.Digest.Index == r.comparison.index {
-		m.told.digest = a.Digest
+		m.report.digest = a.Digest
 	}
 	m.sent, m.silent = nil, never
 	m.started = max(m.started, now-max(a.ProcessAge, 0))
-	m.stalls.hear(m.hello, a, now, session.GraceIntervals*r.pace.interval())
+	m.stalls.recordAnswer(m.hello, a, now, session.GraceIntervals*r.pace.interval())
 }
 
-// judge looks whether a newer round has become good (R3), and reports whether one has.
-func (r *rounds) judge() bool {
+// advance reports whether a newer round has become good (R3).
+func (r *rounds) advance() bool {
 	var affirmed []*round
 	for _, m := range r.members {
 		if m.present && m.voter {

@@ -20,8 +20,8 @@ func hold(s *session.Session) held {
 
 func (v *held) timeout() time.Duration { return time.Duration(v.timeoutMS) * time.Millisecond }
 
-// extension is how far after itself a touch puts the deadline: the timeout, and the most by which two clocks differ in
-// that time (T5).
+// extension is the time from a touch to the deadline that it sets: the timeout, and the most that two clocks can differ
+// in that time (T5 a touch moves the deadline).
 func (v *held) extension() time.Duration { return extension(v.timeout()) }
 
 func extension(timeout time.Duration) time.Duration { return timeout + timeout/200 }
@@ -35,8 +35,8 @@ type (
 const (
 	shardBits  = 5
 	shardCount = 1 << shardBits
-	// shardShift keeps the sessions that a node opened within about 16 s in one shard, so that a batch sorted by id
-	// rarely changes shards.
+	// shardShift keeps the sessions that a node opens within about 16 s in one shard, so that a batch in the order of
+	// ids rarely changes shards.
 	shardShift = 30
 )
 
@@ -45,20 +45,20 @@ func shardOf(id session.ID) int {
 	return int((uint64(id)>>shardShift + uint64(id.Node())*5) % shardCount)
 }
 
-// shard is one of the parts into which the registry divides the sessions.
+// shard is a part of the registry's sessions.
 type shard struct {
 	mu    sync.Mutex
 	queue *queue // guarded by mu
-	// ended are the sessions that have ended since the term began, so that filling does not bring them back; nil once
-	// the queue is filled. Guarded by mu.
+	// ended are the sessions that have ended since the term began, so that fill does not file them again; nil after
+	// fill. Guarded by mu.
 	ended map[session.ID]struct{}
 }
 
 // filling reports whether the queue may lack sessions that exist. Called with mu held.
 func (s *shard) filling() bool { return s.ended != nil }
 
-// adopt returns the session's item, nil if the session has ended. It files a session that is neither filed nor ended,
-// due a timeout after the term's start (E1). Called with mu held.
+// adopt returns the session's item; nil if the session has ended. If the session is neither filed nor ended, adopt
+// files it, due a timeout after the term's start (E1 full timeout after a change of leader). Called with mu held.
 func (s *shard) adopt(id session.ID, v held) *item {
 	if it := s.queue.Find(id); it != nil {
 		return it
@@ -73,9 +73,9 @@ func (s *shard) adopt(id session.ID, v held) *item {
 	return it
 }
 
-// applied files or changes a session as an entry says. Its deadline is that of a touch at now (S2). A closing session
-// that was moved loses its mark: the close names the former attachment, so the state machine ignores it (E4). Called
-// with mu held.
+// applied files or changes a session after an entry. The deadline is the deadline of a touch at now (S2 opens and moves
+// are touches). A closing session that was moved loses its mark: the close names the former attachment, so the state
+// machine ignores the close (E4 closing mark). Called with mu held.
 func (s *shard) applied(one *session.Session, now time.Duration) {
 	v := hold(one)
 	it := s.queue.Find(one.ID)
@@ -92,7 +92,7 @@ func (s *shard) applied(one *session.Session, now time.Duration) {
 	it.Touch(now + v.extension())
 }
 
-// closing returns the part of a close command that names the session, as the session is at now.
+// closing returns a session's part of a close command, as of now.
 func closing(it *item, now time.Duration) session.Closing {
 	c := session.Closing{ID: it.ID(), Attachment: it.Value.attachment, LastTouchAge: -time.Millisecond}
 	if it.Deadline() != 0 {

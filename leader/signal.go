@@ -1,6 +1,6 @@
 package leader
 
-// signal wakes one goroutine. Several signals count as one until that goroutine receives it.
+// signal wakes one goroutine. Several signals count as one until the goroutine receives it.
 type signal chan struct{}
 
 func newSignal() signal { return make(signal, 1) }

@@ -10,8 +10,8 @@ import (
 	"holdfast/session"
 )
 
-// The sessions with the least time left are told in their order, of those that match: by timeout, by what an operator
-// extended, by owner and by label.
+// The matching sessions with the least time left are listed in order: by timeout, by an operator's extension, by owner
+// and by label.
 func TestSoonest(t *testing.T) {
 	inBubble(t, voters(1, 2, 3), func(w *world) {
 		l := w.freezing(time.Hour)

@@ -11,17 +11,17 @@ import (
 
 // Bounds of one stream.
 const (
-	// maxRequests is the number of requests of one kind under way, see arrives; more are refused.
+	// maxRequests is the largest number of requests of one kind in flight, see arrives; more are refused.
 	maxRequests = 4096
-	// maxReplies bounds the replies that wait to be sent, by their weight; a learner that lets more wait loses its
-	// stream. An honest learner has at most 64 Ki requests out (learner/calls.go), of which each may be refused at once.
-	// The sessions that they move have places, which come back when the reply is sent.
+	// maxReplies bounds the unsent replies, by their weight; a learner with more loses its stream. An honest learner
+	// has at most 64 Ki requests in flight (learner/calls.go), and each may be refused at once. The sessions that they
+	// move have slots, which are freed when the reply is sent.
 	maxReplies = 64<<10 + maxMoving
-	// maxSent bounds the weight of what is sent in one message, because a heartbeat that comes due meanwhile waits.
+	// maxSent bounds the weight of one message, because a heartbeat that comes due during the send waits.
 	maxSent = 4 * session.MaxPeerBatch
-	// maxNotTaken is the number of touches not taken that no heartbeat has named yet; more cost the learner its stream,
-	// and the next stream starts complete (T3).
-	maxNotTaken = 1 << 16
+	// maxRejectedTouches bounds the rejected touches that wait for a heartbeat. Above the bound the leader ends the
+	// learner's stream, and the next stream starts complete (T3 ordered streams).
+	maxRejectedTouches = 1 << 16
 )
 
 // stream is one member's stream: its queues and its end. Safe for concurrent use.
@@ -31,43 +31,43 @@ type stream struct {
 	beats signal
 	// replied wakes the writer when replies wait.
 	replied signal
-	// arrivals counts the requests under way that make sessions, others all other requests under way. A request is under
-	// way until its reply is sent.
+	// arrivals counts the requests in flight that make sessions, others all other requests in flight. A request is in
+	// flight until its reply is sent.
 	arrivals, others atomic.Int32
-	// moving counts the sessions of requests under way that move many.
+	// moving counts the sessions of resumes of many sessions in flight.
 	moving atomic.Int32
 	once   sync.Once
-	// reason is why the stream ended. It is set before done is closed, and read only after that.
+	// reason is why the stream ended. It is set before done is closed, and read only afterwards.
 	reason error
 	// done is closed when the stream ends.
 	done chan struct{}
 
-	// sentAt is when the newest heartbeat was sent, on the monotonic clock. Guarded by the mutex of [heartbeats].
+	// sentAt is the time when the newest heartbeat was sent, on the monotonic clock. Guarded by the mutex of
+	// [heartbeats].
 	sentAt time.Duration
 
 	mu sync.Mutex
-	// refused are the touches not taken that no heartbeat has named yet, in the order of their answers. Guarded by mu.
+	// refused are the rejected touches that wait for a heartbeat, in the order of their answers. Guarded by mu.
 	refused []refusal
-	// replies wait to be sent, weight is that of all. Each gives a place back then. Guarded by mu.
+	// replies are unsent, weight is their weight. Sending a reply frees its slot. Guarded by mu.
 	replies []session.Reply
-	places  []place
+	slots   []slot
 	weight  int
 }
 
-// place is what a request under way takes of a count of its stream. The zero value is that of a request that was
-// refused a place.
-type place struct {
+// slot is a slot of a request in flight in a counter of its stream. The zero value means a request without a slot.
+type slot struct {
 	of *atomic.Int32
 	n  int32
 }
 
-func (p place) giveBack() {
+func (p slot) release() {
 	if p.of != nil {
 		p.of.Add(-p.n)
 	}
 }
 
-// refusal is a touch that was not taken, and the round of its answer.
+// refusal is a rejected touch, and the round of its answer.
 type refusal struct {
 	round uint64
 	id    session.ID
@@ -99,12 +99,12 @@ func (s *stream) stopped() bool {
 	}
 }
 
-// reply queues a reply to the request that has p. It ends the stream if the learner reads too slowly.
-func (s *stream) reply(r session.Reply, p place) {
+// reply queues the reply to the request with the slot p. It ends the stream if the learner reads too slowly.
+func (s *stream) reply(r session.Reply, p slot) {
 	s.mu.Lock()
 	full := s.weight+weightOf(&r) > maxReplies
 	if !full {
-		s.replies, s.places = append(s.replies, r), append(s.places, p)
+		s.replies, s.slots = append(s.replies, r), append(s.slots, p)
 		s.weight += weightOf(&r)
 	}
 	s.mu.Unlock()
@@ -115,34 +115,34 @@ func (s *stream) reply(r session.Reply, p place) {
 	s.replied.set()
 }
 
-// weightOf returns how much a reply counts while it waits: one for each session that it is about.
+// weightOf returns the weight of an unsent reply: 1 for each session in it.
 func weightOf(r *session.Reply) int { return max(1, len(r.Moved)+len(r.Remaining)) }
 
-// waiting takes replies to send in one message, in their order, and gives their places back.
+// waiting removes and returns replies for one message, in order, and frees their slots.
 func (s *stream) waiting() []session.Reply {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n, weight := 0, 0
 	for n < min(len(s.replies), session.MaxPeerBatch) && (n == 0 || weight+weightOf(&s.replies[n]) <= maxSent) {
 		weight += weightOf(&s.replies[n])
-		s.places[n].giveBack()
+		s.slots[n].release()
 		n++
 	}
 	s.weight -= weight
 	some := s.replies[:n:n]
-	s.replies, s.places = s.replies[n:], s.places[n:]
+	s.replies, s.slots = s.replies[n:], s.slots[n:]
 	if len(s.replies) == 0 {
-		s.replies, s.places = nil, nil // what was taken belongs to its message
+		s.replies, s.slots = nil, nil // the message owns the returned slice
 	}
 	return some
 }
 
-// refuse notes the touches of the answer to a round that were not taken (S1).
+// refuse queues the rejected touches of the answer to a round for a heartbeat (S1 confirmed touches).
 func (s *stream) refuse(round uint64, ids []session.ID) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.refused)+len(ids) > maxNotTaken {
-		return fmt.Errorf("take touches: more than %d are not taken and not named: %w", maxNotTaken, ErrSlow)
+	if len(s.refused)+len(ids) > maxRejectedTouches {
+		return fmt.Errorf("queue rejected touches: more than %d wait for a heartbeat: %w", maxRejectedTouches, ErrSlow)
 	}
 	for _, id := range ids {
 		s.refused = append(s.refused, refusal{round, id})
@@ -150,7 +150,7 @@ func (s *stream) refuse(round uint64, ids []session.ID) error {
 	return nil
 }
 
-// named returns the touches not taken of the answers up to a round, each only once (S1).
+// named removes and returns the rejected touches of the answers up to a round (S1).
 func (s *stream) named(round uint64) []session.ID {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,18 +8,18 @@ import (
 	"holdfast/session"
 )
 
-// takeOvers refuses to take a session from a holder that lives and has taken it itself less than half a timeout ago
-// (M7). Without it two clients that have one session take it from each other as fast as they can. Safe for concurrent
-// use.
+// takeOvers refuses to take a session from a living holder that took it itself less than half a timeout ago (M7 no
+// take-over from a living holder). Without this rule, two clients with one session take it from each other as fast as
+// they can. Safe for concurrent use.
 type takeOvers struct {
 	recent     session.TakeOvers
 	heartbeats *heartbeats
 	logger     hclog.Logger
 	stats      *counters
-	lines      session.Lines
+	logLimit   session.LogLimiter
 }
 
-// refusal returns why an instance may not take a session now, nil if it may.
+// refusal returns why an instance may not take a session now; nil if it may.
 func (t *takeOvers) refusal(one *session.Session, instance uint64, at session.Node) error {
 	if instance == one.Instance {
 		return nil
@@ -32,8 +32,8 @@ func (t *takeOvers) refusal(one *session.Session, instance uint64, at session.No
 	if !first {
 		return session.MovedTo(*one)
 	}
-	if leftOut, ok := t.lines.Take(time.Now()); ok {
-		t.logger.Warn("a session stays at its holder for half of its timeout: another client wants it",
+	if leftOut, ok := t.logLimit.Allow(time.Now()); ok {
+		t.logger.Warn("resume refused: another client process took the session over less than half of its timeout ago",
 			"session", one.ID, "timeout", one.Timeout, "holder_at", one.Owner, "other_at", at,
 			"left_out_before", leftOut)
 	}

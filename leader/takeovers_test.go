@@ -27,7 +27,8 @@ func (w *world) held(id session.ID, instance uint64) {
 	w.view.sessions[id] = s
 }
 
-// M7: a session that was taken from one client stays at the other one for half of its timeout, while that one lives.
+// M7: a session that one client took over from another stays with the new one for half of its timeout, while that one
+// lives.
 func TestM7ASessionStaysForHalfOfItsTimeout(t *testing.T) {
 	inBubble(t, voters(1, 2, 3), func(w *world) {
 		w.held(5, 70)

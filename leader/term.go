@@ -10,7 +10,7 @@ type term struct {
 	number uint64
 	view   Consensus
 	once   sync.Once
-	// reason is why the term ended. It is set before over is closed, and read only after that.
+	// reason is why the term ended. It is set before over is closed, and read only afterwards.
 	reason error
 	// over is closed when the term ends.
 	over chan struct{}
@@ -38,7 +38,7 @@ func (t *term) isOver() bool {
 	}
 }
 
-// current reports whether Raft on this node is still in the term. A newer term ends this one (R3).
+// current reports whether Raft on this node is still in the term. A newer term ends this one (R3 good rounds).
 func (t *term) current() bool {
 	now := t.view.Term()
 	if now > t.number {

@@ -10,47 +10,50 @@ import (
 	"holdfast/session"
 )
 
-// Config is what [New] makes a [Tracker] of.
+// Config configures a [Tracker].
 type Config struct {
 	// Node is the leader's own number.
 	Node session.Node
-	// Term is the term of the entry with which the leader began it (R5).
+	// Term is the term of the entry with which the leader began the term (R5 start of a tracker).
 	Term uint64
-	// After is the newest round of an earlier tracker of this node in the same term, 0 if there was none. Rounds
-	// continue from it: a learner knows a round by its term and number, and takes only a higher number as news (S4).
+	// After is the newest round of an earlier tracker of this node in the same term; 0 for none. Rounds continue from
+	// it: a learner identifies a round by its term and number, and only a higher number is new to it (S4 jeopardy).
 	After uint64
 	// Interval is the time between two rounds; 0 means 500 ms. It should exceed the round-trip time between the nodes.
-	// It becomes shorter in a term with a session whose timeout is at most three intervals (R1).
+	// It becomes shorter in a term with a session whose timeout is at most three intervals (R1 rounds).
 	Interval time.Duration
-	// ExpiryInterval is the width of a bucket of the expiry queue. 0 means [session.DefaultExpiryInterval]; a value
-	// below [session.MinExpiryInterval] is raised to that.
+	// ExpiryInterval is the width of a bucket of the expiry queue. 0 means [session.DefaultExpiryInterval]; smaller
+	// values are raised to [session.MinExpiryInterval].
 	ExpiryInterval time.Duration
-	// Limits clamps the timeouts of sessions that are opened.
+	// Limits clamps the timeouts of new sessions.
 	Limits session.Limits
-	// Room returns a [session.LimitError] if the state that this node has applied has no room for what a command would
-	// add (O4). It must be safe for concurrent use and return at once. Nil means that there is always room.
-	Room func(session.Command) error
-	// Part returns the highest index, at most upTo, such that forgetting the request ids up to it forgets about so many
-	// of those in the state that this node has applied. It must be safe for concurrent use and return at once. Nil
+	// CheckCapacity returns a [session.LimitError] if the state that this node has applied has no space for a command's
+	// additions (O4 state limits). It must be safe for concurrent use and return at once. Nil means unlimited space.
+	CheckCapacity func(session.Command) error
+	// Part returns an index, at most upTo, such that forgetting the request ids up to this index forgets about limit
+	// request ids of the state that this node has applied. It must be safe for concurrent use and return at once. Nil
 	// means upTo itself.
-	Part func(upTo uint64, most int) uint64
-	// Writes is what writes to the tree need.
+	Part func(upTo uint64, limit int) uint64
+	// Writes has the functions for writes to the tree.
 	Writes Writes
-	// Tree is what the leader does for the tree.
+	// Tree has the functions for the tree.
 	Tree Tree
 	// Logger gets rare events. Nil means no log.
 	Logger hclog.Logger
-	// Clock is the wall clock that dates ids and certificates (O1); nil means time.Now. Deadlines do not depend on it.
+	// Clock is the wall clock that dates ids and certificates (O1 ids from the log); nil means time.Now. Deadlines do
+	// not depend on it.
 	Clock func() time.Time
 	// Ask, if set, asks a node for its directory and its newest stream, at the address where this node dials it. ok is
-	// false if the node cannot be asked. A stream waits for the call, which must return when ctx ends (T6).
+	// false if the node does not answer. A stream waits for the call, which must return when ctx ends (T6 newest stream
+	// only).
 	Ask func(ctx context.Context, node session.Node) (newest session.Hello, ok bool)
-	// Heard, if set, is called when a node's whole answer to a heartbeat has arrived and its touches are taken, before
-	// the answer counts for anything else. sent is the moment at which the heartbeat was sent. It must return soon.
-	Heard func(from session.Node, sent time.Time)
-	// Expires, if set, is called with the sessions that were just found expired, before their close is proposed (E3),
-	// and with how long ago on the accountable clock sessions were due: late has one duration for each session, in no
-	// order. It must return soon, and keep neither.
+	// OnAnswer, if set, is called when a node's complete answer to a heartbeat has arrived and its touches are
+	// recorded, before the answer has any other effect. sent is the time when the heartbeat was sent. OnAnswer must
+	// return soon.
+	OnAnswer func(from session.Node, sent time.Time)
+	// Expires, if set, is called with sessions that were just found expired, before their close is proposed (E3 ordered
+	// closes). late has, in no order, the time on the accountable clock since each session was due. Expires must return
+	// soon, and keep neither slice.
 	Expires func(found []session.Closing, late []time.Duration)
 }
 
@@ -59,8 +62,8 @@ const defaultInterval = 500 * time.Millisecond
 // Tracker leads one term: it runs the rounds, keeps the deadlines, ends sessions and answers the learners' requests.
 // Its methods are safe for concurrent use.
 //
-// Locks: each part guards its own state. Of the mutex of [heartbeats] and those of the shards at most one is held at a
-// time, and none across a call into another package or a send.
+// Locks: each part guards its own state. A goroutine holds at most one of the mutexes of [heartbeats] and the shards,
+// and holds none across a call into another package or a send.
 type Tracker struct {
 	cfg    Config
 	view   View
@@ -78,7 +81,7 @@ type Tracker struct {
 	forwards   forwards
 }
 
-// New returns the tracker of a term, whose clock starts now. It starts nothing: [Tracker.Run] does. Register the
+// New returns the tracker of a term, whose clock starts now. It starts no goroutine: [Tracker.Run] does. Register the
 // tracker with the state machine before you freeze the copy for Run, so that the tracker misses no entry.
 func New(cfg Config, log Log, view View) *Tracker {
 	cfg.setDefaults()
@@ -104,7 +107,7 @@ func New(cfg Config, log Log, view View) *Tracker {
 	return t
 }
 
-// setDefaults fills in the fields that were left out, and names the logger.
+// setDefaults fills in unset fields, and names the logger.
 func (c *Config) setDefaults() {
 	if c.Interval <= 0 {
 		c.Interval = defaultInterval
@@ -120,8 +123,8 @@ func (c *Config) setDefaults() {
 	if c.Clock == nil {
 		c.Clock = time.Now
 	}
-	if c.Room == nil {
-		c.Room = func(session.Command) error { return nil }
+	if c.CheckCapacity == nil {
+		c.CheckCapacity = func(session.Command) error { return nil }
 	}
 	if c.Part == nil {
 		c.Part = func(upTo uint64, _ int) uint64 { return upTo }
@@ -131,12 +134,12 @@ func (c *Config) setDefaults() {
 	}
 }
 
-// Run leads until ctx ends or the term is over. The error is ctx's, [ErrTermOver] or [ErrRestored]. It fills the queue
-// from frozen while it serves, and returns when everything that it started has ended. Call it once.
+// Run leads until ctx ends or the term is over. The error is ctx's, [ErrTermOver] or [ErrRestored]. It serves while it
+// fills the queue from frozen, and returns when all its goroutines have ended. Call it once.
 func (t *Tracker) Run(ctx context.Context, frozen Sessions) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	t.heartbeats.thaw(&t.cfg.Tree)
+	t.heartbeats.updateFreezes(&t.cfg.Tree)
 	var wg sync.WaitGroup
 	wg.Go(func() { t.fill(ctx, frozen) })
 	wg.Go(func() { t.forgetter.run(ctx, t.view.CommitIndex()) })
@@ -149,13 +152,13 @@ func (t *Tracker) Run(ctx context.Context, frozen Sessions) error {
 	return t.term.reason
 }
 
-// Restored ends the term: what the tracker knows is about another state. It implements the state machine's observer.
+// Restored ends the term: the tracker's knowledge belongs to another state. It implements the state machine's observer.
 func (t *Tracker) Restored() { t.term.end(ErrRestored) }
 
-// Applied takes the changes that an entry made. It implements the state machine's observer: the goroutine that applies
+// Applied applies the changes of an entry. It implements the state machine's observer: the goroutine that applies
 // entries calls it in the order of the log, and it returns soon.
 func (t *Tracker) Applied(index, _ uint64, changes []session.Change) {
-	t.heartbeats.thaw(&t.cfg.Tree)
+	t.heartbeats.updateFreezes(&t.cfg.Tree)
 	if len(changes) == 0 {
 		return
 	}
@@ -181,7 +184,7 @@ func (t *Tracker) lead(ctx context.Context) error {
 			return t.term.reason
 		}
 		t.heartbeats.reconfigure()
-		t.heartbeats.judge()
+		t.heartbeats.checkRound()
 		x.poll()
 		timer.Reset(t.heartbeats.begin(x.wants))
 		select {
@@ -212,11 +215,11 @@ func (t *Tracker) fill(ctx context.Context, frozen Sessions) {
 	took := t.heartbeats.mono()
 	t.stats.fillTime.Store(int64(max(took, 1)))
 	t.wake.set()
-	t.logger.Info("queue filled", "sessions", t.stats.filled.Load(), "took", took, "term", t.term.number)
+	t.logger.Info("expiry queue filled", "sessions", t.stats.filled.Load(), "took", took, "term", t.term.number)
 }
 
-// RunningClock returns the running clock of the log (D3, Y3): it runs with the accountable clock of the term (A1), so
-// it never runs ahead. It may be called while a proposal is made.
+// RunningClock returns the running clock of the log (D3 log clock, Y3 freeze). It runs with the accountable clock of
+// the term (A1 accountable clock), so it never runs ahead. It may be called during a proposal.
 func (t *Tracker) RunningClock() time.Duration { return t.cfg.Tree.RunningClock + t.heartbeats.now() }
 
 // Follows reports whether a node has a stream open to this tracker.
@@ -225,5 +228,5 @@ func (t *Tracker) Follows(node session.Node) bool { return t.heartbeats.follows(
 // Newest returns the number of the newest round that has begun, see [Config.After].
 func (t *Tracker) Newest() uint64 { return t.heartbeats.newest() }
 
-// Good returns the number of the newest good round, 0 before the first (R3).
+// Good returns the number of the newest good round, 0 before the first (R3 good rounds).
 func (t *Tracker) Good() uint64 { return t.heartbeats.good() }

@@ -6,8 +6,8 @@ import (
 	"holdfast/session"
 )
 
-// vote notes the newest entry of the log, last, when a member is first seen to have a vote. The configuration that gave
-// the vote is not after that entry.
+// vote records last, the newest entry of the log, when a member is first seen with a vote. The configuration that gave
+// the vote is at or before this entry.
 func (m *member) vote(last uint64) {
 	switch {
 	case !m.voter:
@@ -17,32 +17,32 @@ func (m *member) vote(last uint64) {
 	}
 }
 
-// appliedElsewhere returns the highest index that a voter other than the node of s has said it has applied.
+// appliedElsewhere returns the highest index that a voter other than the node of s has reported as applied.
 func (r *rounds) appliedElsewhere(s *stream) (index uint64) {
 	m := r.current(s)
 	for _, other := range r.members {
 		if other != m && other.present && other.voter {
-			index = max(index, other.told.index)
+			index = max(index, other.report.index)
 		}
 	}
 	return index
 }
 
-// votesFrom returns the entry from which on the node of s votes, [session.NoVote] while it does not (R6). Every other
-// voter must have applied that entry.
+// votesFrom returns the entry from which the node of s votes; [session.NoVote] while it does not vote (R6 readiness).
+// Every other voter must have applied that entry.
 //
 // A committed configuration is not enough, because the node itself may be part of the quorum that has it. Suppose that
 // the leader of three fails then. The third node refuses the new node its vote while it does not know that the new node
 // is a voter, and the third node's own log is too short to win.
 //
-// A lost voter is not waited for: while it is down, no other node may be taken away.
+// The rule ignores a lost voter: while it is down, no other node may be stopped.
 func (r *rounds) votesFrom(s *stream, now time.Duration) uint64 {
 	m := r.current(s)
 	if m == nil || !m.voter {
 		return session.NoVote
 	}
 	for _, other := range r.members {
-		if other != m && other.present && other.voter && other.told.index < m.votesFrom &&
+		if other != m && other.present && other.voter && other.report.index < m.votesFrom &&
 			!r.lost(other, now) {
 			return session.NoVote
 		}

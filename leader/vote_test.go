@@ -7,7 +7,7 @@ import (
 	"holdfast/session"
 )
 
-// R6: a node hears that it votes once every other voter that is not lost has applied an entry that is not before the
+// R6: a node learns that it votes once every other voter that is not lost has applied an entry that is not before the
 // configuration in which the node got its vote.
 func TestR6Vote(t *testing.T) {
 	r := newRounds(7, newPace(time.Second), 0)

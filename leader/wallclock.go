@@ -9,7 +9,8 @@ import (
 	"holdfast/session"
 )
 
-// maxAhead is how far the clock of a node that asks for ids may be ahead of the leader's (O1).
+// maxAhead is the most by which a node's clock may be ahead of the leader's when the node needs ids (O1 ids from the
+// log).
 const maxAhead = time.Minute
 
 // wallClock dates ids and certificates (O1). Deadlines do not depend on it. Safe for concurrent use.
@@ -17,17 +18,17 @@ type wallClock struct {
 	now    func() time.Time
 	logger hclog.Logger
 	term   uint64
-	// ahead marks the numbers of nodes whose clock was seen to be ahead: the log names each node once a term.
+	// ahead marks the nodes whose clock was ahead: the log names each node once a term.
 	ahead [1 << 8]atomic.Bool
 }
 
-// ms returns the time in milliseconds of ids.
+// ms returns the time in the unit of ids, milliseconds.
 func (w *wallClock) ms() uint64 { return session.MS(w.now()) }
 
-// limit returns the time that ids get for a node whose clock shows ms. It is ms, but at most maxAhead after the
-// leader's time, so that a wrong clock uses up no ids. No clock stops opens either: whatever the time is, the state
-// machine assigns an id above the mark (I7). The error is [session.ErrIDsUsedUp] when the leader's time also exceeds
-// the last time that an id can hold.
+// limit returns the time for the ids of a node whose clock shows ms: ms, but at most maxAhead after the leader's time,
+// so that a wrong clock uses up no ids. No clock can block opens either: whatever the time is, the state machine
+// assigns an id above the mark (I7 ids are never reused). The error is [session.ErrIDsUsedUp] when the leader's time
+// also exceeds the last time that an id can hold.
 func (w *wallClock) limit(node session.Node, ms uint64) (uint64, error) {
 	latest := session.MS(w.now().Add(maxAhead))
 	if ms > latest && !w.ahead[node].Swap(true) {

@@ -19,7 +19,10 @@ func clocked(t *testing.T, at time.Time, ms uint64) (proposedMS []uint64, refuse
 		defer w.run()()
 		m := w.join(1, prompt)
 		for _, r := range []session.Request{
-			{Open: &session.OpenRequest{Timeout: long, MS: ms}}, {Open: &session.OpenRequest{Timeout: long, MS: ms}}, {
+			{Open: &session.OpenRequest{
+				Spec: session.Spec{Timeout: long},
+				MS:   ms,
+			}}, {Open: &session.OpenRequest{Spec: session.Spec{Timeout: long}, MS: ms}}, {
 				Claim: &session.ClaimRequest{Count: 1, MS: ms},
 			},
 		} {

@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// chunk is how many sessions one message of an answer holds: about 5 bytes each as a rule, 13 bytes at most.
+	// chunk is the number of sessions in one message of an answer: about 5 bytes each as a rule, 13 bytes at most.
 	chunk = 32 << 10
-	// maxUnconfirmed is how many answers are remembered while no round is good; then the oldest is forgotten. A later
-	// confirmation covers a forgotten answer.
+	// maxUnconfirmed is the number of answers to remember while no round is good; beyond it the oldest is forgotten. A
+	// later confirmation covers a forgotten answer.
 	maxUnconfirmed = 1024
 )
 
-// answerer answers the heartbeats of one stream. One goroutine uses it.
+// answerer answers the heartbeats of one stream. Only one goroutine uses it.
 type answerer struct {
 	link  Link
 	table *TouchTable
@@ -25,28 +25,29 @@ type answerer struct {
 	view  View
 	log   *answerLog
 	drain *drainer
-	// full reports whether the node's disk is full (O5); nil: it is not.
+	// full reports whether the node's disk is full (O5 full disks). It may be nil: the disk is never full then.
 	full func() bool
 
-	// touches, sorted and packed are kept for their room.
-	touches []taken
+	// touches, sorted and packed are reused buffers.
+	touches []sweptTouch
 	sorted  []session.Touch
 	packed  []byte
 }
 
-// answer answers the heartbeat of a round (R2); all is set for the first answer of a stream, which reports everything
-// that the node serves (T3). The order of its steps is T1: it takes the table, then reads h, then leaves out what has
-// moved. So every touch in the answer was current at h.
+// answer answers the heartbeat of a round (R2 heartbeat answers). all is set for the first answer of a stream, which
+// reports every session that the node serves (T3 ordered streams). The order of the steps is rule T1: swap the table,
+// then read h, then drop the touches of moved sessions. So every touch in the answer was current at h.
 //
-// Ages count to the taking of the table, however late the answer is sent (T4): the answer says that there was no touch
-// until then. It does not know of later touches, so a longer age would claim a silence that nobody vouches for.
+// Ages count up to the swap of the table, however late the answer is sent (T4 age of a touch): the answer says that
+// there was no touch until then. Later touches are not in the answer, so a longer age would claim a silence that the
+// node does not know of.
 func (w *answerer) answer(beat *session.Heartbeat, all bool) error {
-	now := w.clock.look()
-	touches, tag := w.table.take(w.touches[:0], all)
+	now := w.clock.checkedNow()
+	touches, tag := w.table.swap(w.touches[:0], all)
 	h := w.view.Attachment()
 	touches = w.table.keep(touches, h, tag)
 	w.touches = touches
-	slices.SortFunc(touches, func(a, b taken) int { return cmp.Compare(a.id, b.id) })
+	slices.SortFunc(touches, func(a, b sweptTouch) int { return cmp.Compare(a.id, b.id) })
 	digest := w.digest(beat.Compare)
 	w.log.remember(answered{beat.Round, tag, now}, digest)
 	for {
@@ -61,32 +62,32 @@ func (w *answerer) answer(beat *session.Heartbeat, all bool) error {
 		}
 		if a.Last {
 			clear(w.touches)
-			w.touches = roomFor(w.touches)
+			w.touches = reuse(w.touches)
 			return nil
 		}
 	}
 }
 
-// pack makes a chunk whose ages are as of now, the moment at which the table was taken. It looks for a stall since then
-// once more, because a node vouches for no time before the end of a stall (E1).
-func (w *answerer) pack(touches []taken, now time.Duration) *session.Answer {
-	w.clock.look()
+// pack makes a chunk. Its ages are as of now, the moment of the table's swap. pack checks once more for a stall since
+// then, because a node reports only the time after a stall as observed (E1 full timeout after a change of leader).
+func (w *answerer) pack(touches []sweptTouch, now time.Duration) *session.Answer {
+	w.clock.checkedNow()
 	w.sorted = w.sorted[:0]
 	for _, t := range touches {
 		w.sorted = append(w.sorted, session.Touch{ID: t.id, Age: now - t.at})
 	}
-	// The link may keep the bytes, so each chunk gets new ones.
+	// The link may keep the bytes, so each chunk is a new slice.
 	packed := session.AppendTouches(make([]byte, 0, len(w.packed)+len(w.packed)/8), w.sorted)
 	w.packed = packed
 	a := &session.Answer{Term: w.view.Term(), Touches: packed}
-	a.VouchAge, a.ProcessAge, a.Credit = w.clock.stalls.vouches(now)
+	a.VouchAge, a.ProcessAge, a.Credit = w.clock.stalls.ages(now)
 	return a
 }
 
 // digest returns the digest of the state at an index. It returns none when the node has not applied the index, has
-// restored a snapshot after it, or has applied so much since that it has forgotten the digest.
+// restored a snapshot since, or has applied so many entries since that the digest is forgotten.
 func (w *answerer) digest(index uint64) session.StateDigest {
-	if index == 0 { // no rounds compare digests now, and the state would let this wait for a heavy entry (D8 of the tree)
+	if index == 0 { // no rounds compare digests now, and reading one would wait for a heavy entry (D8)
 		return session.StateDigest{}
 	}
 	if d, ok := w.view.DigestAt(index); ok {
@@ -95,27 +96,26 @@ func (w *answerer) digest(index uint64) session.StateDigest {
 	return session.StateDigest{}
 }
 
-// answered names an answer of a stream by its round, the tag under which its touches were reported, and when its table
-// was taken.
+// answered identifies an answer of a stream by its round, the tag of its touches, and the moment of the table's swap.
 type answered struct {
 	round, tag uint64
 	at         time.Duration
 }
 
-// heardAnswers is what a heartbeat tells of a stream's answers (S1). Zero tags stand for none.
-type heardAnswers struct {
-	// confirmed is the newest confirmed answer that is remembered.
+// confirmedAnswers is the part of a heartbeat about a stream's answers (S1 confirmed touches). Zero tags mean none.
+type confirmedAnswers struct {
+	// confirmed is the newest confirmed answer in the log.
 	confirmed answered
-	// processed is the tag of the newest processed answer that is remembered.
+	// processed is the tag of the newest processed answer in the log.
 	processed uint64
 }
 
 // answerLog remembers the answers of one stream. Safe for concurrent use.
 type answerLog struct {
 	mu sync.Mutex
-	// answers are the answers not known to be confirmed, oldest first. guarded by mu
+	// answers are the unconfirmed answers, oldest first. guarded by mu
 	answers []answered
-	// reported is the digest in the newest answer (D1). guarded by mu
+	// reported is the digest in the newest answer (C1 digest comparison). guarded by mu
 	reported session.StateDigest
 }
 
@@ -130,15 +130,15 @@ func (l *answerLog) remember(a answered, digest session.StateDigest) {
 	l.reported = digest
 }
 
-// digest returns the digest that the newest answer reported.
+// digest returns the digest in the newest answer.
 func (l *answerLog) digest() session.StateDigest {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.reported
 }
 
-// heard returns what a heartbeat tells of the answers, and forgets the confirmed ones.
-func (l *answerLog) heard(confirmed, processed uint64) (h heardAnswers) {
+// confirm returns what a heartbeat confirms of the stream's answers, and forgets the confirmed ones.
+func (l *answerLog) confirm(confirmed, processed uint64) (h confirmedAnswers) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := 0

@@ -9,14 +9,14 @@ import (
 	"holdfast/test/bubble"
 )
 
-// D1, D2: a node reports its digest at the compared index, and none when it has none there. Judge gets the result of a
+// C1, C2: a node reports its digest at the compared index, and none when it has none there. Judge gets the result of a
 // comparison together with the digest that the node reported before.
-func TestD1ReportsWhatItHas(t *testing.T) {
+func TestC1ReportsWhatItHas(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		var own []session.StateDigest
 		var found []session.Comparison
-		w.server.cfg.Judge = func(reported session.StateDigest, f session.Comparison) {
+		w.server.cfg.OnComparison = func(reported session.StateDigest, f session.Comparison) {
 			own, found = append(own, reported), append(found, f)
 		}
 		w.view.mu.Lock()
@@ -64,7 +64,7 @@ func TestR2AnswersWithWhatTheNodeReadsThen(t *testing.T) {
 	})
 }
 
-func TestT1HIsReadAfterTheTableIsTaken(t *testing.T) {
+func TestT1HIsReadAfterTheTableIsSwapped(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
@@ -179,9 +179,9 @@ func TestE1IsLookedAtAgainWhileAnswering(t *testing.T) {
 // S1: a confirmation covers the answers up to its round, and confirmed answers are forgotten.
 func TestS1TheLogOfAnswers(t *testing.T) {
 	l := &answerLog{}
-	expect := func(confirmed, processed uint64, want heardAnswers) {
+	expect := func(confirmed, processed uint64, want confirmedAnswers) {
 		t.Helper()
-		if got := l.heard(confirmed, processed); got != want {
+		if got := l.confirm(confirmed, processed); got != want {
 			t.Errorf("confirmed %d, processed %d: %+v, want %+v", confirmed, processed, got, want)
 		}
 	}
@@ -190,18 +190,18 @@ func TestS1TheLogOfAnswers(t *testing.T) {
 			l.remember(answered{round, 10 * round, time.Duration(round)}, session.StateDigest{Index: round})
 		}
 	}
-	expect(5, 5, heardAnswers{})
+	expect(5, 5, confirmedAnswers{})
 	remember(1, 4)
-	expect(0, 0, heardAnswers{})
-	expect(2, 3, heardAnswers{confirmed: answered{2, 20, 2}, processed: 30})
-	expect(2, 2, heardAnswers{}) // already confirmed
-	expect(2, 3, heardAnswers{processed: 30})
+	expect(0, 0, confirmedAnswers{})
+	expect(2, 3, confirmedAnswers{confirmed: answered{2, 20, 2}, processed: 30})
+	expect(2, 2, confirmedAnswers{}) // already confirmed
+	expect(2, 3, confirmedAnswers{processed: 30})
 	remember(5, 4+maxUnconfirmed)
-	expect(4, 4, heardAnswers{}) // answers 3 and 4 were forgotten
+	expect(4, 4, confirmedAnswers{}) // answers 3 and 4 were forgotten
 	if got := l.digest().Index; got != 4+maxUnconfirmed {
 		t.Errorf("the newest digest is of index %d, want %d", got, 4+maxUnconfirmed)
 	}
 	newest := uint64(4 + maxUnconfirmed)
 	expect(math.MaxUint64, 0,
-		heardAnswers{confirmed: answered{newest, 10 * newest, time.Duration(newest)}, processed: 10 * newest})
+		confirmedAnswers{confirmed: answered{newest, 10 * newest, time.Duration(newest)}, processed: 10 * newest})
 }

@@ -2,9 +2,9 @@ package learner
 
 import "holdfast/session"
 
-// Applied takes in the changes of an entry before anything shows that the entry was applied. It ends what the entry
-// moved or ended, and goes on serving what the entry made global (M4, T1, L8). The goroutine that applies entries calls
-// it.
+// Applied processes the changes of an entry before anything shows that the entry was applied. It ends the attachments
+// that the entry moved or ended, and goes on serving the sessions that became global (M4 the former owner is told
+// first, T1 atomic swap, L8 one upgrade at a time). The goroutine that applies entries calls it.
 func (s *Server) Applied(index, _ uint64, changes []session.Change) {
 	s.tree.AppliedSessions(index, changes)
 	ended := make(endings)
@@ -14,24 +14,24 @@ func (s *Server) Applied(index, _ uint64, changes []session.Change) {
 		switch c.Kind {
 		case session.Opened:
 			if s.cfg.Local {
-				s.upgrades.promote(c.Session)
+				s.locals.Promote(c.Session)
 			}
 		case session.Moved:
 			s.moveOn(ended, c.Session)
 		case session.Ended:
-			// Most sessions are served elsewhere, or by nobody. One that begins to be served now is looked up in the
-			// state afterwards, which shows the entry.
+			// Other nodes serve most sessions. When this node begins to serve a session now, it looks the session up
+			// afterwards in the state, which then shows the entry.
 			if s.table.find(c.Session.ID) != nil {
 				s.end(ended, expired(&c.Certificate), c.Certificate)
 			}
 		}
 	}
 	ended.forget()
-	s.wait.advanced.tell()
+	s.wait.advanced.wake()
 }
 
-// Restored compares everything that the node serves with the state that a snapshot brought (M4). The goroutine that
-// applies entries calls it.
+// Restored compares the served sessions with the state of a restored snapshot (M4). The goroutine that applies entries
+// calls it.
 func (s *Server) Restored() {
 	s.tree.RestoredSessions()
 	ended := make(endings)
@@ -46,23 +46,23 @@ func (s *Server) Restored() {
 		}
 		s.end(ended, s.registry.gone(id), certificate)
 	}
-	s.upgrades.restored(ended)
+	s.locals.Restored()
 	ended.forget()
-	s.wait.advanced.tell()
+	s.wait.advanced.wake()
 }
 
-// end stops serving a session that has ended and tells its connection. why is the refusal of later touches.
+// end stops serving an ended session and notifies its connection. why is the refusal of later touches.
 func (s *Server) end(ended endings, why error, certificate session.Certificate) {
 	c := s.table.end(certificate.ID, 0, why)
-	s.expiries.tell(c, &certificate)
+	s.expiries.log(c, &certificate)
 	if to := c.listener(); to != nil {
 		to.Gone(certificate)
 		ended[c] = append(ended[c], certificate.ID)
 	}
 }
 
-// moveOn stops serving a session through any attachment but the present one, and tells the former connection which
-// instance has resumed the session.
+// moveOn stops serving a session, unless through its present attachment, and names to the former connection the
+// instance that resumed the session.
 func (s *Server) moveOn(ended endings, now session.Session) {
 	c := s.table.end(now.ID, now.Attachment, session.MovedTo(now))
 	if to := c.listener(); to != nil {
@@ -71,10 +71,10 @@ func (s *Server) moveOn(ended endings, now session.Session) {
 	}
 }
 
-// endings are sessions that have ended, by the connection that was told so.
+// endings are ended sessions, by the connection that was notified.
 type endings map[*connection][]session.ID
 
-// forget makes each connection forget its own sessions, on the goroutine that ended them.
+// forget removes the ended sessions from their connections. The goroutine that ended the sessions calls it.
 func (e endings) forget() {
 	for c, ids := range e {
 		c.forget(ids)

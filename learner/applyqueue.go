@@ -11,47 +11,47 @@ import (
 	"holdfast/session"
 )
 
-// waiter is told once when a wait of an [applyQueue] is over: with nil when this node's state has applied the index,
-// and with session.ErrLagging when the wait has taken too long. applied must return soon, and must not panic.
+// waiter gets the end of its wait in an [applyQueue], once: nil when this node has applied the index, and
+// session.ErrLagging when the wait has lasted too long. applied must return soon, and must not panic.
 type waiter interface{ applied(behind error) }
 
-// applyQueue lets requests wait until this node's state has applied an index (M3), without a goroutine or a timer for
-// each. One goroutine, run, waits for the lowest index of all, and tells the waiters in the order of their indexes, and
-// those of one index in the order in which they came. Safe for concurrent use.
+// applyQueue lets requests wait until this node has applied an index (M3 served in the leader's term), without a
+// goroutine or a timer for each request. One goroutine, run, waits for the lowest index, and notifies the waiters in
+// the order of their indexes, those of one index in the order of arrival. Safe for concurrent use.
 //
-// The replies of the leader come in the order of the log, but clients may name any index (N4). So n waits cost n log n,
-// whatever they wait for.
+// Replies of the leader arrive in the order of the log, but clients may name any index (N4 seen index). So n waits cost
+// n log n, for any indexes.
 type applyQueue struct {
 	state Progress
 	// bound is Config.LaggingWait.
 	bound time.Duration
-	// wake has room for one word: there is something to wait for.
+	// wake has space for one signal: a new waiter.
 	wake chan struct{}
 
 	mu sync.Mutex
-	// groups are the waiters, by index; newest is the group that was added to last. guarded by mu
+	// groups are the waiters, by index; newest is the group of the last addition. guarded by mu
 	groups btree.Map[uint64, *waitGroup]
 	newest *waitGroup
-	// ages has one for each waiter, in the order in which they came, which is the order in which their waits end. The
-	// first told of them have been told, and so have those of groups that are over. guarded by mu
-	ages []age
-	told int
-	// awaited is the index that run waits for, and interrupt ends that wait; 0 and nil while it waits for none. guarded
-	// by mu
+	// ages has one entry for each waiter, in the order of arrival, which is the order of their deadlines. The waiters
+	// of the first notified entries have been notified, and so have the waiters of finished groups. guarded by mu
+	ages     []age
+	notified int
+	// awaited is the index for which run waits, and interrupt ends that wait; 0 and nil when run waits for none.
+	// guarded by mu
 	awaited   uint64
 	interrupt context.CancelFunc
-	// ended says that run tells nobody any more. guarded by mu
+	// ended is set once run notifies nobody any more. guarded by mu
 	ended bool
 }
 
-// waitGroup is what waits for one index, in the order in which it came.
+// waitGroup holds the waiters for one index, in the order of arrival.
 type waitGroup struct {
 	index   uint64
 	waiters []waiter
-	over    bool // all have been told
+	over    bool // all have been notified
 }
 
-// age is when a wait of a group ends.
+// age is the deadline of one waiter of a group.
 type age struct {
 	until time.Time
 	group *waitGroup
@@ -61,7 +61,7 @@ func newApplyQueue(state Progress, bound time.Duration) *applyQueue {
 	return &applyQueue{state: state, bound: bound, wake: make(chan struct{}, 1)}
 }
 
-// after tells a waiter when the state has applied an index: at once when it has already. A wait is bounded.
+// after notifies a waiter once the node has applied the index, immediately if it already has. The wait is bounded.
 func (q *applyQueue) after(index uint64, who waiter) {
 	if q.state.AppliedIndex() >= index {
 		who.applied(nil)
@@ -90,7 +90,7 @@ func (q *applyQueue) after(index uint64, who waiter) {
 // group returns the group of an index. Called with mu held.
 func (q *applyQueue) group(index uint64) *waitGroup {
 	if q.newest != nil && q.newest.index == index && !q.newest.over {
-		return q.newest // most replies of a moment are of one entry
+		return q.newest // replies that arrive together are mostly of one entry
 	}
 	g, ok := q.groups.Get(index)
 	if !ok {
@@ -101,7 +101,7 @@ func (q *applyQueue) group(index uint64) *waitGroup {
 	return g
 }
 
-// run tells waiters until ctx ends. The waiters that are left then hear session.ErrLagging.
+// run notifies waiters until ctx ends. The remaining waiters then get session.ErrLagging.
 func (q *applyQueue) run(ctx context.Context) {
 	defer q.end()
 	for {
@@ -119,22 +119,22 @@ func (q *applyQueue) run(ctx context.Context) {
 			if ctx.Err() != nil {
 				return
 			}
-			q.tell(time.Now())
+			q.notify(time.Now())
 		}
 	}
 }
 
-// lowest returns the lowest index that is waited for, and the end of the oldest wait; 0 when nobody waits.
+// lowest returns the lowest awaited index, and the deadline of the oldest waiter; 0 when nobody waits.
 func (q *applyQueue) lowest() (index uint64, until time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if index, _, _ = q.groups.Min(); index != 0 {
-		until = q.ages[q.told].until
+		until = q.ages[q.notified].until
 	}
 	return index, until
 }
 
-// await waits until the state has applied an index, or until a moment, or until somebody waits for a lower index.
+// await waits until the node has applied an index, until a deadline, or until somebody waits for a lower index.
 func (q *applyQueue) await(ctx context.Context, index uint64, until time.Time) {
 	bounded, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
@@ -148,15 +148,15 @@ func (q *applyQueue) await(ctx context.Context, index uint64, until time.Time) {
 	if lower {
 		return
 	}
-	_ = q.state.WaitApplied(bounded, index) // tell looks at what has been applied
+	_ = q.state.WaitApplied(bounded, index) // the caller reads the applied index itself
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.awaited, q.interrupt = 0, nil
 }
 
-// tell tells the waiters whose waits are over at now.
-func (q *applyQueue) tell(now time.Time) {
-	reached, late := q.take(q.state.AppliedIndex(), now)
+// notify notifies the waiters whose waits are over at now.
+func (q *applyQueue) notify(now time.Time) {
+	reached, late := q.removeDone(q.state.AppliedIndex(), now)
 	for _, g := range reached {
 		for _, w := range g.waiters {
 			w.applied(nil)
@@ -167,8 +167,9 @@ func (q *applyQueue) tell(now time.Time) {
 	}
 }
 
-// take removes the waiters whose index has been applied, and the others whose time is over.
-func (q *applyQueue) take(applied uint64, now time.Time) (reached []*waitGroup, late []waiter) {
+// removeDone removes and returns the groups of applied indexes, and the waiters of other groups whose deadline has
+// passed.
+func (q *applyQueue) removeDone(applied uint64, now time.Time) (reached []*waitGroup, late []waiter) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for index, g, ok := q.groups.Min(); ok && index <= applied; index, g, ok = q.groups.Min() {
@@ -176,8 +177,8 @@ func (q *applyQueue) take(applied uint64, now time.Time) (reached []*waitGroup, 
 		g.over = true
 		reached = append(reached, g)
 	}
-	for ; q.told < len(q.ages); q.told++ {
-		oldest := q.ages[q.told]
+	for ; q.notified < len(q.ages); q.notified++ {
+		oldest := q.ages[q.notified]
 		g := oldest.group
 		if g.over {
 			continue
@@ -191,17 +192,17 @@ func (q *applyQueue) take(applied uint64, now time.Time) (reached []*waitGroup, 
 			q.groups.Delete(g.index)
 		}
 	}
-	if q.told > len(q.ages)/2 { // so that each is moved once at most, on average
-		q.ages, q.told = slices.Delete(q.ages, 0, q.told), 0
+	if q.notified > len(q.ages)/2 { // so that each entry is moved at most once on average
+		q.ages, q.notified = slices.Delete(q.ages, 0, q.notified), 0
 	}
 	return reached, late
 }
 
-// end tells the waiters that are left that this node serves them no more.
+// end ends the remaining waits with session.ErrLagging.
 func (q *applyQueue) end() {
 	q.mu.Lock()
 	left := q.groups.Values()
-	q.groups, q.newest, q.ages, q.told, q.ended = btree.Map[uint64, *waitGroup]{}, nil, nil, 0, true
+	q.groups, q.newest, q.ages, q.notified, q.ended = btree.Map[uint64, *waitGroup]{}, nil, nil, 0, true
 	q.mu.Unlock()
 	for _, g := range left {
 		for _, w := range g.waiters {

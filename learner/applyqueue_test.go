@@ -13,7 +13,7 @@ import (
 	"holdfast/test/bubble"
 )
 
-// The queue tells what a plain list of all waits tells, in the same order, through a thousand random steps.
+// The queue notifies the same waiters as a plain list of all waits, in the same order, through a thousand random steps.
 func TestTheApplyQueueIsAListOfWaits(t *testing.T) {
 	for seed := range uint64(20) {
 		bubble.Test(t, func(t *testing.T) {

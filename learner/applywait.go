@@ -8,13 +8,13 @@ import (
 	"holdfast/session"
 )
 
-// applyWait lets requests wait until this node's state has applied what they need. A wait is bounded: at its end the
-// error is session.ErrLagging (M5, N4). Safe for concurrent use.
+// applyWait lets requests wait until this node has applied the entry that they need. Waits are bounded: at the bound
+// the error is session.ErrLagging (M5 lagging, not expired, N4 seen index). Safe for concurrent use.
 type applyWait struct {
 	state Progress
 	// bound is Config.LaggingWait.
 	bound time.Duration
-	// advanced is told when the state has applied more.
+	// advanced wakes its waiters when the node has applied more entries.
 	advanced *broadcast
 	// queue is for requests for which no goroutine waits.
 	queue *applyQueue
@@ -26,7 +26,7 @@ func newApplyWait(cfg *Config, state Progress) *applyWait {
 	}
 }
 
-// seen waits until this node has applied what a client has seen (N4).
+// seen waits until this node has applied the index that a client has seen (N4).
 func (w *applyWait) seen(ctx context.Context, index uint64) error {
 	if w.state.AppliedIndex() >= index {
 		return nil
@@ -34,7 +34,7 @@ func (w *applyWait) seen(ctx context.Context, index uint64) error {
 	return w.index(ctx, index)
 }
 
-// index waits until this node has applied the entry at index (M3).
+// index waits until this node has applied the entry at index (M3 served in the leader's term).
 func (w *applyWait) index(ctx context.Context, index uint64) error {
 	bounded, cancel := context.WithTimeout(ctx, w.bound)
 	defer cancel()
@@ -50,7 +50,7 @@ func (w *applyWait) attachment(ctx context.Context, attachment uint64) error {
 	defer cancel()
 	for {
 		advanced := w.advanced.wait()
-		// Observers of an entry are told, and tell advanced, before the entry's attachment shows.
+		// Observers of an entry are notified, and wake advanced, before the state shows the entry's attachment.
 		if err := w.state.WaitApplied(bounded, w.state.ShownIndex()); err != nil {
 			return lagging(ctx, err)
 		}

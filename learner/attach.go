@@ -3,12 +3,13 @@ package learner
 import (
 	"time"
 
+	"holdfast/learner/local"
 	"holdfast/session"
 )
 
-// attach begins to serve s through conn, with a confirmed touch (S2); a tag of 0 means none. The caller must have got
-// the tag before it looked for a suspension, so that a later one voids the touch (S5). attach returns nil when the node
-// already serves a newer attachment of the session.
+// attach begins to serve s through conn, with a confirmed touch (S2 opens and moves are touches); a tag of 0 means
+// none. The caller must get the tag before it checks for a suspension, so that a later suspension voids the touch (S5
+// suspended machines). attach returns nil when the node already serves a newer attachment of the session.
 func (t *TouchTable) attach(s session.Session, conn *connection, confirmed mark, now time.Duration) *attached {
 	sh := t.shardOf(s.ID)
 	sh.mu.Lock()
@@ -24,7 +25,7 @@ func (t *TouchTable) attach(s session.Session, conn *connection, confirmed mark,
 	case a.attachment > s.Attachment:
 		return nil
 	case conn != nil:
-		a.conn = conn // the client lost the answer and repeats the request through a new connection
+		a.conn = conn // the client lost the answer and repeats the request over a new connection
 	}
 	if confirmed.tag != 0 && confirmed.at >= a.confirmed.at {
 		a.confirmed = confirmed
@@ -32,21 +33,21 @@ func (t *TouchTable) attach(s session.Session, conn *connection, confirmed mark,
 	return a
 }
 
-// promote begins to serve s, which was the local session from until now. It goes on from the newest touch, which the
-// next answer reports (L8), and from a confirmed touch as attach takes it.
-func (t *TouchTable) promote(s session.Session, from *local, confirmed mark) *attached {
+// promote begins to serve s, until now a local session, through conn. The session keeps its newest touch, which the
+// next answer reports (L8 one upgrade at a time), and gets a confirmed touch as in attach.
+func (t *TouchTable) promote(s session.Session, conn *connection, from local.HandedOver, confirmed mark) *attached {
 	sh := t.shardOf(s.ID)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	a := newAttached(&s, from.conn, from.last)
+	a := newAttached(&s, conn, from.Last)
 	a.confirmed = confirmed
-	a.more().local = from.facts.Attachment
+	a.more().local = from.Attachment
 	sh.serving.put(a)
 	sh.list(a)
 	return a
 }
 
-// find returns the attachment of a session that the node serves, nil when it serves none.
+// find returns the served attachment of a session, nil for none.
 func (t *TouchTable) find(id session.ID) *attached {
 	s := t.shardOf(id)
 	s.mu.Lock()
@@ -54,7 +55,7 @@ func (t *TouchTable) find(id session.ID) *attached {
 	return s.serving.find(id)
 }
 
-// end stops serving a session, unless through the attachment keep, and returns the connection to tell, nil for none.
+// end stops serving a session, unless through the attachment keep, and returns the connection to notify, nil for none.
 // why is the refusal of later touches.
 func (t *TouchTable) end(id session.ID, keep uint64, why error) *connection {
 	s := t.shardOf(id)
@@ -69,7 +70,7 @@ func (t *TouchTable) end(id session.ID, keep uint64, why error) *connection {
 	return a.conn
 }
 
-// drop stops serving an attachment, if it is served. why is the refusal of later touches.
+// drop stops serving an attachment, if the node still serves it. why is the refusal of later touches.
 func (t *TouchTable) drop(a *attached, why error) {
 	s := t.shardOf(a.id)
 	s.mu.Lock()
@@ -80,7 +81,7 @@ func (t *TouchTable) drop(a *attached, why error) {
 	}
 }
 
-// all returns the ids of all sessions that the node serves, in no order.
+// all returns the ids of all served sessions, in no order.
 func (t *TouchTable) all() []session.ID {
 	var ids []session.ID
 	for i := range t.shards {
@@ -96,7 +97,7 @@ func (t *TouchTable) all() []session.ID {
 	return ids
 }
 
-// Len returns the number of sessions that the node serves.
+// Len returns the number of served sessions.
 func (t *TouchTable) Len() int {
 	n := 0
 	for i := range t.shards {
@@ -108,9 +109,9 @@ func (t *TouchTable) Len() int {
 	return n
 }
 
-// upgraded returns the attachment that the local attachment of a token became by its upgrade (L5): the token goes on
-// speaking for the same connection. It returns nil when the session did not become global from that attachment, or is
-// not served here any more.
+// upgraded returns the attachment that the local attachment of a token became by its upgrade (L5 local attachments):
+// the token keeps its meaning on the same connection. It returns nil when the session did not become global from that
+// attachment, or is no longer served here.
 func (t *TouchTable) upgraded(token session.Token) *attached {
 	s := t.shardOf(token.ID)
 	s.mu.Lock()
@@ -122,7 +123,7 @@ func (t *TouchTable) upgraded(token session.Token) *attached {
 	return a
 }
 
-// translate returns the token of the attachment that a local one became, else the token itself.
+// translate returns the token of the attachment that a local one became, otherwise the token itself.
 func (t *TouchTable) translate(token session.Token) session.Token {
 	if a := t.upgraded(token); a != nil {
 		token.Attachment, token.Local = a.attachment, false

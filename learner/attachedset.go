@@ -2,30 +2,30 @@ package learner
 
 import "holdfast/session"
 
-// attachedSet is a set of attachments by the ids of their sessions: a hash table with open addressing and linear
-// probing. It takes some 12 bytes for each attachment, where a map takes 20 to 40. Not safe for concurrent use. The
+// attachedSet is a set of attachments, keyed by the ids of their sessions: a hash table with open addressing and linear
+// probing. It needs some 12 bytes for each attachment, where a map needs 20 to 40. Not safe for concurrent use. The
 // zero value is empty.
 //
-// The slots are in the order of the hashes, apart from collisions, so in the order of the table's shards.
+// The slots are in the order of the hashes, apart from collisions, and so in the order of the table's shards.
 type attachedSet struct {
-	// slots hold the attachments; nil is free or dead. marks has a byte for each slot: freeSlot, deadSlot or a part of
-	// the hash, so that a search loads few attachments that it does not look for.
+	// slots hold the attachments; a nil slot is free or dead. marks has a byte for each slot: freeSlot, deadSlot or a
+	// part of the hash, so that a search loads few of the wrong attachments.
 	slots []*attached
 	marks []uint8
-	// used is the number of slots that are not free, dead that of dead ones.
+	// used is the number of slots that are not free, dead the number of dead ones.
 	used, dead int
 	// skip is the number of the hash's leading bits that all ids of the set share.
 	skip uint8
 }
 
-// Marks of slots without an attachment. A search goes on behind a dead slot.
+// Marks of slots without an attachment. A search continues behind a dead slot.
 const (
 	freeSlot = 0
 	deadSlot = 1
 	marks    = 2
 )
 
-// hashOf spreads ids evenly in its leading bits, whether they come from one millisecond or from one second.
+// hashOf spreads ids evenly over the leading bits of the hash, both ids of one millisecond and ids of one second.
 func hashOf(id session.ID) uint64 { return uint64(id) * 0x9e3779b97f4a7c15 }
 
 func markOf(hash uint64) uint8 { return max(uint8(hash>>24), marks) }
@@ -67,7 +67,7 @@ func (s *attachedSet) find(id session.ID) *attached {
 	return nil
 }
 
-// put adds a, or puts it in the place of another attachment of its session.
+// put adds a, or replaces another attachment of its session by a.
 func (s *attachedSet) put(a *attached) {
 	if i := s.slot(a.id); i >= 0 {
 		s.slots[i] = a
@@ -89,10 +89,10 @@ func (s *attachedSet) insert(a *attached) {
 	s.used++
 }
 
-// resize makes room for a half more attachments than there are, and drops the dead slots.
+// resize allocates slots for half again as many attachments, and drops the dead slots.
 func (s *attachedSet) resize() {
 	old := s.slots
-	size := s.size()*3/2 + 4 // so that there is always a free slot, at which a search ends
+	size := s.size()*3/2 + 4 // always leaves a free slot, at which a search ends
 	*s = attachedSet{slots: make([]*attached, size), marks: make([]uint8, size), skip: s.skip}
 	for _, a := range old {
 		if a != nil {

@@ -79,15 +79,15 @@ func TestAttachedSetIsInTheOrderOfTheShards(t *testing.T) {
 }
 
 // The memory for a list of all attachments is given back once the lists are short again.
-func TestRoomForLongLists(t *testing.T) {
+func TestReuseOfLongLists(t *testing.T) {
 	long := make([]int, 10_000)
-	if got := roomFor(long); cap(got) != cap(long) || len(got) != 0 {
+	if got := reuse(long); cap(got) != cap(long) || len(got) != 0 {
 		t.Errorf("a list that was full has room for %d, want %d", cap(got), cap(long))
 	}
-	if got := roomFor(long[:100]); cap(got) != 0 {
+	if got := reuse(long[:100]); cap(got) != 0 {
 		t.Errorf("a list that held 100 of 10,000 has room for %d", cap(got))
 	}
-	if got := roomFor(make([]int, 1, 256)); cap(got) != 256 {
+	if got := reuse(make([]int, 1, 256)); cap(got) != 256 {
 		t.Errorf("a short list has room for %d, want 256", cap(got))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/learner/local"
 	"holdfast/session"
 )
 
@@ -20,7 +21,10 @@ func million(b *testing.B) (*TouchTable, []*attached) {
 	served := make([]*attached, 0, sessions)
 	for i := range sessions {
 		id := session.ID(1)<<56 | session.ID(i+1)<<16
-		served = append(served, table.attach(session.Session{ID: id, Timeout: timeout, Attachment: uint64(i + 1)}, nil,
+		served = append(served, table.attach(session.Session{
+			ID: id, Spec: session.Spec{Timeout: timeout},
+			Attachment: uint64(i + 1),
+		}, nil,
 			mark{tag: table.nextTag()}, 0))
 	}
 	// Two rounds give the lists their room.
@@ -30,7 +34,7 @@ func million(b *testing.B) (*TouchTable, []*attached) {
 				b.Fatal(err)
 			}
 		}
-		table.take(nil, false)
+		table.swap(nil, false)
 	}
 	return table, served
 }
@@ -92,11 +96,11 @@ func benchmarkTouchParallel(b *testing.B, arrange func([]*attached)) {
 		defer close(stopped)
 		ticker := time.NewTicker(interval)
 		defer ticker.Stop()
-		var buf []taken
+		var buf []sweptTouch
 		for {
 			select {
 			case <-ticker.C:
-				buf, _ = table.take(buf[:0], false)
+				buf, _ = table.swap(buf[:0], false)
 			case <-stop:
 				return
 			}
@@ -122,7 +126,7 @@ func BenchmarkAnswer(b *testing.B) {
 	cfg := Config{Interval: time.Second}
 	answerer := &answerer{
 		link: sink{}, table: table, clock: newClock(&cfg, time.Now(), func() {}), view: newFakeView(),
-		log: &answerLog{},
+		log: &answerLog{}, drain: &drainer{},
 	}
 	b.ReportAllocs()
 	for b.Loop() {
@@ -140,39 +144,12 @@ func BenchmarkAnswer(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/touched, "ns/session")
 }
 
-// sink is a link that takes every message.
+// sink is a link that accepts every message.
 type sink struct{}
 
 func (sink) Send(session.LearnerMessage) error    { return nil }
 func (sink) Close() error                         { return nil }
 func (sink) Recv() (session.LeaderMessage, error) { return session.LeaderMessage{}, errLinkEnded }
-
-// BenchmarkLocalTouchAll measures one touch of all sessions of a connection with many local sessions.
-func BenchmarkLocalTouchAll(b *testing.B) {
-	const sessions = 10_000
-	l := localWith(1<<56, sessions)
-	all := make(map[session.ID]*local, sessions)
-	for i := range sessions {
-		s, err := l.open(
-			opening{
-				OpenRequest: session.OpenRequest{RequestID: session.RequestID{byte(i), byte(i >> 8)}},
-				timeout:     timeout, conn: &connection{},
-			}, 0,
-		)
-		if err != nil {
-			b.Fatal(err)
-		}
-		all[s.facts.ID] = s
-	}
-	now := time.Duration(0)
-	b.ReportAllocs()
-	for b.Loop() {
-		now++
-		var out outcome
-		l.heardAll(all, now, &out)
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/sessions, "ns/session")
-}
 
 // BenchmarkHeap measures the memory of one served session: its place in the table and with its connection. One
 // iteration serves 100,000 sessions through ten connections.
@@ -191,12 +168,12 @@ func BenchmarkHeap(b *testing.B) {
 		table := NewTouchTable()
 		conns := make([]*connection, connections)
 		for i := range conns {
-			conns[i] = &connection{locals: make(map[session.ID]*local)}
+			conns[i] = &connection{locals: make(map[session.ID]*local.Session)}
 		}
 		for i := range sessions {
 			id := session.ID(1)<<56 | session.ID(i+1)<<16
 			c := conns[i%connections]
-			a := table.attach(session.Session{ID: id, Timeout: timeout, Attachment: uint64(i + 1)},
+			a := table.attach(session.Session{ID: id, Spec: session.Spec{Timeout: timeout}, Attachment: uint64(i + 1)},
 				c, mark{tag: table.nextTag()}, 0)
 			c.sessions.put(a)
 			if _, err := table.touch(a, 1); err != nil {
@@ -223,9 +200,9 @@ func BenchmarkApplyQueue(b *testing.B) {
 				begun := time.Now()
 				for range n {
 					q.lowest()
-					q.take(0, begun)
+					q.removeDone(0, begun)
 				}
-				q.take(uint64(n), begun)
+				q.removeDone(uint64(n), begun)
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/wait")
 		})

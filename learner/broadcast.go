@@ -2,17 +2,16 @@ package learner
 
 import "sync"
 
-// broadcast wakes all goroutines that wait. Safe for concurrent use.
+// broadcast wakes all waiting goroutines. Safe for concurrent use.
 type broadcast struct {
 	mu sync.Mutex
-	// next is closed at the next tell; nil while nobody waits. guarded by mu
+	// next is closed by the next wake; nil while nobody waits. guarded by mu
 	next chan struct{}
 }
 
 func newBroadcast() *broadcast { return &broadcast{} }
 
-// wait returns a channel that the next tell closes. The caller checks its condition after this call, so that it misses
-// no tell.
+// wait returns a channel that the next wake closes. Call wait before checking the condition, so that no wake is missed.
 func (b *broadcast) wait() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -22,8 +21,8 @@ func (b *broadcast) wait() <-chan struct{} {
 	return b.next
 }
 
-// tell wakes all goroutines that wait.
-func (b *broadcast) tell() {
+// wake wakes all waiting goroutines.
+func (b *broadcast) wake() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.next != nil {
@@ -32,7 +31,7 @@ func (b *broadcast) tell() {
 	}
 }
 
-// notify wakes the reader of a channel that has room for one word; a word that is there already suffices.
+// notify sends a signal on a channel with space for one. A signal that is already there suffices.
 func notify(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -10,27 +10,28 @@ import (
 	"holdfast/session"
 )
 
-// maxPending is how many requests may wait for a leader's reply. Further ones are refused with a LimitError.
+// maxPending is the number of requests that may wait for a leader's reply. Further requests are refused with a
+// LimitError.
 const maxPending = 64 << 10
 
-// onReply is told what came of a request to the leader, once. An error other than [session.ErrOutcomeUnknown] says
-// that nothing was asked, or that the leader refused. It is called without a lock, also before the call that made the
-// request returns, and must return soon.
+// onReply receives the outcome of a request to the leader, once. An error other than [session.ErrOutcomeUnknown] means
+// that the request was not sent, or that the leader refused it. onReply is called without a lock, possibly before the
+// call that made the request returns, and must return soon.
 type onReply func(session.Reply, error)
 
 // calls are the requests to a leader on one stream. Safe for concurrent use.
 type calls struct {
-	// wake has room for one signal: requests wait to be sent. done is closed when the stream has ended.
+	// wake has space for one signal: there are requests to send. done is closed when the stream has ended.
 	wake, done chan struct{}
 
 	mu sync.Mutex
 	// over is set when the stream has ended. guarded by mu
 	over bool
-	// seq is the newest request's. guarded by mu
+	// seq is the newest request's number. guarded by mu
 	seq uint64
-	// waiting are the requests to send, in the order of their numbers. guarded by mu
+	// waiting are the requests to send, ordered by number. guarded by mu
 	waiting []session.Request
-	// pending are the requests that have no reply yet. guarded by mu
+	// pending are the requests without a reply. guarded by mu
 	pending map[uint64]onReply
 }
 
@@ -38,33 +39,33 @@ func newCalls() *calls {
 	return &calls{wake: make(chan struct{}, 1), done: make(chan struct{}), pending: make(map[uint64]onReply)}
 }
 
-// submit asks the leader, and tells done what came of it.
+// submit asks the leader, and passes the outcome to done.
 func (c *calls) submit(request session.Request, done onReply) {
 	if _, err := c.begin(request, done); err != nil {
 		done(session.Reply{}, err)
 	}
 }
 
-// do asks the leader and returns its reply. The errors are those of [onReply], and ctx's while nothing was asked. A
-// reply that comes after ctx has ended is told late, if that is not nil.
+// do asks the leader and returns the reply. The errors are those of [onReply], and ctx's error if the request was not
+// sent. If ctx ends before the reply arrives, late gets the reply, unless late is nil.
 func (c *calls) do(ctx context.Context, request session.Request, late onReply) (session.Reply, error) {
 	type outcome struct {
 		reply session.Reply
 		err   error
 	}
-	told := make(chan outcome, 1)
-	seq, err := c.begin(request, func(reply session.Reply, err error) { told <- outcome{reply, err} })
+	outcomes := make(chan outcome, 1)
+	seq, err := c.begin(request, func(reply session.Reply, err error) { outcomes <- outcome{reply, err} })
 	if err != nil {
 		return session.Reply{}, err
 	}
 	select {
-	case o := <-told:
+	case o := <-outcomes:
 		return o.reply, o.err
 	case <-ctx.Done():
 	}
 	switch waits, sent := c.forget(seq, late); {
-	case !waits: // its outcome is there, or is being told
-		o := <-told
+	case !waits: // the outcome is in the channel, or on its way
+		o := <-outcomes
 		return o.reply, o.err
 	case !sent:
 		return session.Reply{}, ctx.Err()
@@ -73,7 +74,7 @@ func (c *calls) do(ctx context.Context, request session.Request, late onReply) (
 	}
 }
 
-// begin queues a request, and returns its number. After an error done is never called.
+// begin queues a request, and returns its number. If begin fails, done is never called.
 func (c *calls) begin(request session.Request, done onReply) (uint64, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,22 +95,22 @@ func (c *calls) begin(request session.Request, done onReply) (uint64, error) {
 	return request.Seq, nil
 }
 
-// take returns the requests to send in one message. They are on their way to the leader: from now on only a reply says
-// what came of them.
-func (c *calls) take() []session.Request {
+// nextBatch removes and returns the requests to send in one message. Once a request is sent, only a reply shows its
+// outcome.
+func (c *calls) nextBatch() []session.Request {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := min(len(c.waiting), session.MaxPeerBatch)
-	taken := c.waiting[:n:n]
+	batch := c.waiting[:n:n]
 	if c.waiting = c.waiting[n:]; len(c.waiting) == 0 {
-		c.waiting = nil // what was taken belongs to its message
+		c.waiting = nil // the returned part belongs to its message
 	} else {
 		notify(c.wake) // heartbeats are answered before further requests are sent
 	}
-	return taken
+	return batch
 }
 
-// replies passes replies to the requests that wait for them, in their order.
+// replies passes replies to the waiting requests, in order.
 func (c *calls) replies(all []session.Reply) {
 	waiting := make([]onReply, len(all))
 	c.mu.Lock()
@@ -125,8 +126,8 @@ func (c *calls) replies(all []session.Reply) {
 	}
 }
 
-// forget drops a request whose outcome nobody waits for any more, but for late if it was taken to be sent. It reports
-// whether the request still waited for its outcome, and whether it was taken to be sent.
+// forget drops a request that nobody waits for any more; if the request was already sent, late gets its outcome. It
+// reports whether the request had no outcome yet, and whether it was sent.
 func (c *calls) forget(seq uint64, late onReply) (waits, sent bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -154,7 +155,7 @@ func bySeq(r session.Request, seq uint64) int {
 	}
 }
 
-// finish ends every request that waits, in the order of their numbers, because the stream has ended.
+// finish ends every waiting request, ordered by number, because the stream has ended.
 func (c *calls) finish() {
 	c.mu.Lock()
 	c.over = true

@@ -25,9 +25,9 @@ func TestCallsGetTheirOwnReplies(t *testing.T) {
 			return done
 		}
 		first := ask()
-		one := c.take()[0]
+		one := c.nextBatch()[0]
 		second := ask()
-		two := c.take()[0]
+		two := c.nextBatch()[0]
 		c.replies([]session.Reply{{Seq: one.Seq + two.Seq + 1}})
 		c.replies([]session.Reply{{Seq: two.Seq, Err: session.ErrClosing}, {Seq: two.Seq}}) // one reply too many
 		if err := <-second; !errors.Is(err, session.ErrClosing) {
@@ -47,7 +47,7 @@ func TestCallsGetTheirOwnReplies(t *testing.T) {
 	})
 }
 
-// Each request is told once what came of it: in the order of the requests at the end of the stream, and without a lock.
+// Each request gets its outcome once: in the order of the requests at the end of the stream, and without a lock.
 func TestCallsTellOnce(t *testing.T) {
 	c := newCalls()
 	var told []uint64
@@ -65,7 +65,7 @@ func TestCallsTellOnce(t *testing.T) {
 	for range 20 {
 		submit()
 	}
-	sent := c.take()
+	sent := c.nextBatch()
 	for range 5 {
 		submit()
 	}
@@ -100,7 +100,7 @@ func TestCallsTellOnce(t *testing.T) {
 	}
 }
 
-// The requests that wait for a reply are bounded. A request whose caller has gone makes room.
+// The requests that wait for a reply are bounded. A request whose caller has gone frees its slot.
 func TestCallsAreBounded(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newCalls()
@@ -110,7 +110,7 @@ func TestCallsAreBounded(t *testing.T) {
 			}
 		}
 		drain := func() {
-			for len(c.take()) > 0 {
+			for len(c.nextBatch()) > 0 {
 			}
 		}
 		drain()
@@ -127,7 +127,7 @@ func TestCallsAreBounded(t *testing.T) {
 			}()
 			synctest.Wait()
 			if sent {
-				c.take()
+				c.nextBatch()
 			}
 			cancel()
 			return <-done
@@ -138,7 +138,7 @@ func TestCallsAreBounded(t *testing.T) {
 		if err := leave(false); errors.Is(err, session.ErrOutcomeUnknown) || !errors.Is(err, context.Canceled) {
 			t.Errorf("a request that was not sent, whose caller has gone: %v, want %v", err, context.Canceled)
 		}
-		if n, waiting := len(c.pending), c.take(); n != maxPending-1 || len(waiting) != 0 {
+		if n, waiting := len(c.pending), c.nextBatch(); n != maxPending-1 || len(waiting) != 0 {
 			t.Errorf("%d requests wait, want %d, and %d to be sent, want none", n, maxPending-1, len(waiting))
 		}
 	})

@@ -11,54 +11,56 @@ import (
 	"holdfast/session"
 )
 
-// health says whether clients of this node can be sure that their touches count.
+// health says whether this node's clients can be sure that their touches count.
 type health uint8
 
 const (
-	// healthy: the node hears of good rounds.
+	// healthy: the node learns of good rounds.
 	healthy health = iota
-	// healthJeopardy: the node has heard of no good round for so long that touches may not count (S4).
+	// healthJeopardy: the node has learned of no good round for so long that touches may not count (S4 jeopardy).
 	healthJeopardy
-	// healthReadOnly: the node has become read-only besides (N1).
+	// healthReadOnly: the node is also read-only (N1 node mode).
 	healthReadOnly
 )
 
-// clients holds the connections that hear events, and tells them of the node's health. Safe for concurrent use.
+// clients holds the connections that receive events, and sends them the changes of the node's health. Safe for
+// concurrent use.
 type clients struct {
-	beats    *heartbeats
-	standing *standing
+	beats     *heartbeats
+	modeFacts *modeFacts
 	// try is Config.Try.
 	try func() []string
 	log hclog.Logger
-	// wake makes Server.Run judge at once: a round was good after jeopardy, or a client came in jeopardy.
+	// wake makes Server.Run call updateHealth at once: a round was good after jeopardy, or a client connected in
+	// jeopardy.
 	wake chan struct{}
 
 	mu sync.Mutex
-	// health is what clients are told. guarded by mu
+	// health is the health that clients know. guarded by mu
 	health health
 	// connections are the connections with events. guarded by mu
 	connections map[*connection]struct{}
 }
 
-func newClients(cfg *Config, beats *heartbeats, standing *standing) *clients {
+func newClients(cfg *Config, beats *heartbeats, facts *modeFacts) *clients {
 	return &clients{
-		beats: beats, standing: standing, try: cfg.Try, log: cfg.Logger,
+		beats: beats, modeFacts: facts, try: cfg.Try, log: cfg.Logger,
 		wake: make(chan struct{}, 1), connections: make(map[*connection]struct{}),
 	}
 }
 
-// add has a connection with events hear of the node's health: at once when that is bad.
+// add registers a connection with events. If the node's health is bad, the connection is sent the health at once.
 func (c *clients) add(conn *connection) {
 	c.mu.Lock()
 	c.connections[conn] = struct{}{}
-	tell := c.health != healthy
+	unhealthy := c.health != healthy
 	c.mu.Unlock()
-	if tell {
+	if unhealthy {
 		notify(c.wake)
 	}
 }
 
-// remove forgets a connection.
+// remove unregisters a connection.
 func (c *clients) remove(conn *connection) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -72,8 +74,9 @@ func (c *clients) list() []*connection {
 	return slices.Collect(maps.Keys(c.connections))
 }
 
-// tellDrained notes what a connection is told of the node being drained, and reports whether that is news to it.
-func (c *clients) tellDrained(conn *connection, drained bool) (news bool) {
+// markDrained records for a connection that its client knows whether the node is being drained, and reports whether
+// that is new.
+func (c *clients) markDrained(conn *connection, drained bool) (news bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	news = conn.drained != drained
@@ -81,51 +84,51 @@ func (c *clients) tellDrained(conn *connection, drained bool) (news bool) {
 	return news
 }
 
-// well reports whether clients are told that all is well.
+// well reports whether clients know the node as healthy.
 func (c *clients) well() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.health == healthy
 }
 
-// count returns how many connections with events there are.
+// count returns the number of connections with events.
 func (c *clients) count() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.connections)
 }
 
-// judge looks at the node's health and tells it to every connection that was told otherwise. Only Server.Run calls it,
-// so clients hear of changes in their order.
-func (c *clients) judge(now time.Duration) {
-	readOnly := c.standing.mode(now) == session.ModeReadOnly
+// updateHealth determines the node's health and sends it to every connection that knows another health. Only Server.Run
+// calls updateHealth, so clients receive the changes in order.
+func (c *clients) updateHealth(now time.Duration) {
+	readOnly := c.modeFacts.mode(now) == session.ModeReadOnly
 	c.mu.Lock()
 	since, was := c.beats.lastGood(), c.health
 	quiet, known := c.beats.quiet(now)
 	is := healthJeopardy
 	switch {
-	case quiet <= c.beats.jeopardyAfter(): // a good round may have come since the mode was looked at
+	case quiet <= c.beats.jeopardyAfter(): // a good round may have come after mode was called
 		is = healthy
 	case readOnly:
 		is = healthReadOnly
 	}
 	c.health = is
-	var tell []*connection
+	var uninformed []*connection
 	for conn := range c.connections {
-		if conn.told != is {
-			conn.told = is
-			tell = append(tell, conn)
+		if conn.knownHealth != is {
+			conn.knownHealth = is
+			uninformed = append(uninformed, conn)
 		}
 	}
 	c.mu.Unlock()
 
 	// A node that has just started has lost nothing yet.
-	if was != is && (known || len(tell) > 0 || is == healthReadOnly || was == healthReadOnly) {
-		c.logChange(was, is, "good", since, "connections", len(tell))
+	if was != is && (known || len(uninformed) > 0 || is == healthReadOnly || was == healthReadOnly) {
+		c.logChange(was, is, "good", since, "connections", len(uninformed))
 	}
-	for _, conn := range tell {
+	for _, conn := range uninformed {
 		switch to := conn.listener(); {
-		case to == nil: // it has just ended
+		case to == nil: // the connection has just ended
 		case is == healthy:
 			to.JeopardyEnded()
 		default:

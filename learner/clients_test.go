@@ -89,7 +89,7 @@ func TestS4JeopardyAfterThreeIntervalsWithoutAGoodRound(t *testing.T) {
 	})
 }
 
-func TestS4AConnectionMadeInJeopardyIsToldAtOnce(t *testing.T) {
+func TestS4AConnectionMadeInJeopardyLearnsOfItAtOnce(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		time.Sleep(5 * interval)

@@ -6,8 +6,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// clock tells this node's moments, which are durations since base, and notices when the process or the machine did not
-// run. Safe for concurrent use.
+// clock measures this node's moments, which are durations since base, and detects times in which the process or the
+// machine did not run. Safe for concurrent use.
 type clock struct {
 	base   time.Time
 	stalls *stallDetector
@@ -16,7 +16,7 @@ type clock struct {
 	log  hclog.Logger
 }
 
-// newClock returns a clock that begins at base. It calls suspended when the machine turns out to have been suspended.
+// newClock returns a clock that begins at base. The clock calls suspended when it detects a suspension of the machine.
 func newClock(cfg *Config, base time.Time, suspended func()) *clock {
 	return &clock{
 		base: base, runs: cfg.Runs, log: cfg.Logger,
@@ -27,16 +27,17 @@ func newClock(cfg *Config, base time.Time, suspended func()) *clock {
 // now returns the present moment. It takes no lock.
 func (c *clock) now() time.Duration { return time.Since(c.base) }
 
-// look returns the present moment after looking for stalls. The server looks before every promise and while it answers
-// a heartbeat, because it must vouch for no time in which it did not run (E1, S5).
-func (c *clock) look() time.Duration {
+// checkedNow detects stalls, and returns the present moment. The server calls checkedNow before every promise and while
+// it answers a heartbeat, because the node may have missed touches while it was paused (E1 full timeout after a change
+// of leader, S5 suspended machines).
+func (c *clock) checkedNow() time.Duration {
 	if c.runs != nil {
 		c.runs()
 	}
 	now := time.Now()
 	moment := now.Sub(c.base)
-	if c.stalls.look(instant{mono: moment, wall: now.Round(0)}) {
-		c.log.Warn("the machine was suspended: promises were dropped")
+	if c.stalls.observe(instant{mono: moment, wall: now.Round(0)}) {
+		c.log.Warn("the machine was suspended: earlier touches no longer count as confirmed")
 	}
 	return moment
 }

@@ -9,12 +9,12 @@ import (
 	"holdfast/session"
 )
 
-// maxConfirming is how many touches of one connection wait for their confirmation. Later ones are answered once. A client
-// that touches no more than four times in a timeout has one or two.
+// maxConfirming is the number of touches of one connection that may wait for confirmation. Further touches are answered
+// once. A client that touches at most four times in a timeout has one or two waiting.
 const maxConfirming = 16
 
-// confirmations has the touches that wait until the leader has confirmed them, so that their clients are promised more
-// (S3). Safe for concurrent use.
+// confirmations holds the touches that wait for the leader's confirmation, after which their clients are promised more
+// (S3 length of a promise). Safe for concurrent use.
 type confirmations struct {
 	table *TouchTable
 	beats *heartbeats
@@ -23,15 +23,15 @@ type confirmations struct {
 	wake chan struct{}
 
 	mu sync.Mutex
-	// waiting are in the order of their tags. guarded by mu
+	// waiting is ordered by tag. guarded by mu
 	waiting []confirming
 }
 
-// confirming is a touch that waits.
+// confirming is a waiting touch.
 type confirming struct {
-	// tag is that of an answer that reports the touch for certain.
+	// tag is the tag of an answer that certainly reports the touch.
 	tag uint64
-	// confirmed is called once the answer is confirmed, or never will be.
+	// confirmed is called once the answer is confirmed, or can no longer be.
 	confirmed func()
 }
 
@@ -39,43 +39,43 @@ func newConfirmations(table *TouchTable, beats *heartbeats, clock *clock) *confi
 	return &confirmations{table: table, beats: beats, clock: clock, wake: make(chan struct{}, 1)}
 }
 
-// expected reports whether touches are being confirmed: not while the node has learned of no good round (S4).
+// expected reports whether confirmations can be expected: not while the node learns of no good round (S4 jeopardy).
 func (c *confirmations) expected() bool {
 	quiet, ever := c.beats.quiet(c.clock.now())
 	return ever && quiet < c.beats.jeopardyAfter()
 }
 
-// await has confirmed called, by another goroutine, when all touches that the table has heard are confirmed, or never
-// will be. The next answer may have taken a part of the table already, so the one after the newest tag is awaited.
+// await calls confirmed, from another goroutine, when all touches in the table are confirmed, or can no longer be. The
+// next answer may already have swapped a part of the table, so await waits for the answer after the newest tag.
 func (c *confirmations) await(confirmed func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.waiting = append(c.waiting, confirming{c.table.newestTag() + 1, confirmed})
 }
 
-// look looks at what waits, without waiting itself.
-func (c *confirmations) look() { notify(c.wake) }
+// recheck makes run check the waiting touches. It returns at once.
+func (c *confirmations) recheck() { notify(c.wake) }
 
-// run tells what is confirmed until ctx ends.
+// run reports confirmed touches until ctx ends.
 func (c *confirmations) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-c.wake:
-			for _, one := range c.take() {
+			for _, one := range c.removeDone() {
 				one.confirmed()
 			}
 		}
 	}
 }
 
-// take removes what waits no longer.
-func (c *confirmations) take() []confirming {
+// removeDone removes and returns the touches that need not wait any longer.
+func (c *confirmations) removeDone() []confirming {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := 0
-	for n < len(c.waiting) && c.table.settles(c.waiting[n].tag) {
+	for n < len(c.waiting) && c.table.decided(c.waiting[n].tag) {
 		n++
 	}
 	settled := c.waiting[:n:n]
@@ -85,8 +85,8 @@ func (c *confirmations) take() []confirming {
 	return settled
 }
 
-// TouchAndConfirm is Touch, and tells confirmed once the leader has confirmed the touch (S1), if more is promised then.
-// Local sessions need no leader: a touch that includes one is answered once.
+// TouchAndConfirm touches like Touch, and calls confirmed once the leader has confirmed the touch (S1 confirmed
+// touches), if that lengthens the promise. Local sessions need no leader: a touch that includes one is answered once.
 func (c *connection) TouchAndConfirm(ids []session.ID, confirmed func(safeFor time.Duration)) session.Touched {
 	touched := c.Touch(ids)
 	at := c.server.clock.now()
@@ -102,7 +102,7 @@ func (c *connection) TouchAndConfirm(ids []session.ID, confirmed func(safeFor ti
 	return touched
 }
 
-// confirms reports whether one more touch of the connection may wait for its confirmation.
+// confirms reports whether another touch of the connection may wait for confirmation.
 func (c *connection) confirms() bool {
 	if !c.server.confirmations.expected() {
 		return false
@@ -114,31 +114,31 @@ func (c *connection) confirms() bool {
 	return true
 }
 
-// promisedSince returns the smallest promise for a touch of sessions that was received at a moment, of all sessions if
-// ids is empty; negative if one of them has none, or has ended.
+// promisedSince returns the smallest promise for a touch of ids that was received at a moment; without ids, a touch of
+// all sessions. It is negative if a session has no promise, or has ended.
 func (c *connection) promisedSince(ids []session.ID, at time.Duration) time.Duration {
-	c.server.clock.look()
+	c.server.clock.checkedNow()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.over.Load() || len(ids) == 0 && len(c.locals) > 0 {
 		return -1
 	}
-	least := time.Duration(math.MaxInt64)
+	smallest := time.Duration(math.MaxInt64)
 	for _, id := range ids {
 		a := c.sessions.find(id)
 		if a == nil {
 			return -1
 		}
-		least = min(least, c.server.table.promised(a, at))
+		smallest = min(smallest, c.server.table.promised(a, at))
 	}
 	if len(ids) == 0 {
-		least = c.server.table.promisedAll(&c.sessions, at)
+		smallest = c.server.table.promisedAll(&c.sessions, at)
 	}
-	return least
+	return smallest
 }
 
-// Confirmed waits until the touches that this connection has made are confirmed, or ctx ends. It returns what is promised
-// for each of the tokens then, counted from the first touch; negative for no more than the touch was told.
+// Confirmed waits until the connection's touches so far are confirmed, or ctx ends. It returns the promise for each
+// token, counted from the first touch; a negative value means no more than the promise in the touch's answer.
 func (c *connection) Confirmed(ctx context.Context, since time.Time, tokens []session.Token) []time.Duration {
 	if c.confirms() {
 		done := make(chan struct{})
@@ -151,7 +151,7 @@ func (c *connection) Confirmed(ctx context.Context, since time.Time, tokens []se
 		case <-ctx.Done():
 		}
 	}
-	c.server.clock.look()
+	c.server.clock.checkedNow()
 	at := since.Sub(c.server.clock.base)
 	promises := make([]time.Duration, len(tokens))
 	for i, t := range tokens {

@@ -37,12 +37,12 @@ func TestOfTwoResumesTheNewerIsTouched(t *testing.T) {
 			w.server.Applied(attachment, 1, []session.Change{{Stamp: tree.StampAt(attachment, 1), Kind: session.Moved, Session: s}})
 		}
 		moved(2)
-		older, err := w.server.attach(s, w.conn, mark{}, w.server.clock.look())
+		older, err := w.server.attach(s, w.conn, mark{}, w.server.clock.checkedNow())
 		if err != nil {
 			t.Fatal(err)
 		}
 		moved(3)
-		if _, err := w.conn.serve(session.Reply{Session: s}, w.server.clock.look()); err != nil {
+		if _, err := w.conn.serve(session.Reply{Session: s}, w.server.clock.checkedNow()); err != nil {
 			t.Fatal(err)
 		}
 		w.conn.add(older)

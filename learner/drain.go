@@ -7,17 +7,17 @@ import (
 	"holdfast/session"
 )
 
-// drainer says whether the node is being drained, and where its clients are to go. The zero value is not. Safe for
-// concurrent use.
+// drainer says whether the node is being drained, and where its clients should go. The zero value is a node that is not
+// drained. Safe for concurrent use.
 type drainer struct {
-	// to returns the client addresses of the nodes that can take clients; nil while the node is not being drained.
+	// to returns the client addresses of the nodes that can serve clients; nil while the node is not being drained.
 	to atomic.Pointer[func() []string]
 }
 
-// on takes no lock and allocates nothing.
+// on reports whether the node is being drained. It takes no lock and allocates nothing.
 func (d *drainer) on() bool { return d.to.Load() != nil }
 
-// refusal is the refusal of a client that comes to the node. Each client gets another order of addresses.
+// refusal returns the refusal of a client that comes to the node. Each client gets the addresses in another order.
 func (d *drainer) refusal() error {
 	var try []string
 	if to := d.to.Load(); to != nil {
@@ -27,64 +27,66 @@ func (d *drainer) refusal() error {
 	return &session.DrainingError{Try: try}
 }
 
-// takesOn reports whether a request makes the node take on a session.
-func takesOn(r *session.Request) bool { return r.Open != nil || r.Resume != nil || r.Resumes != nil }
-
-// Served are the connections that have global sessions here, and those sessions.
-type Served struct{ Connections, Sessions int }
-
-// Drain refuses opens, and resumes of global sessions, from now on, until [SendOff.End]. Everything else goes on:
-// touches, closes, reads and writes of the sessions that are here. to returns the client addresses of the nodes that
-// can take clients; it must be safe for concurrent use.
-func (s *Server) Drain(to func() []string) *SendOff {
-	s.standing.drain.to.Store(&to)
-	return &SendOff{server: s, to: to, parts: make(map[string]int), clients: s.clients.list}
+// bringsSession reports whether a request brings a session to the node.
+func bringsSession(r *session.Request) bool {
+	return r.Open != nil || r.Resume != nil || r.Resumes != nil
 }
 
-// SendAway sends the present clients away because the node's disk is full, and refuses nothing: those that come later, or
-// come back, are served.
-func (s *Server) SendAway(to func() []string) *SendOff {
+// Served counts the connections that have global sessions here, and those sessions.
+type Served struct{ Connections, Sessions int }
+
+// Drain refuses opens, and resumes of global sessions, from now on, until [Offload.End]. All else continues: touches,
+// closes, reads and writes of the sessions here. to returns the client addresses of the nodes that can serve clients;
+// it must be safe for concurrent use.
+func (s *Server) Drain(to func() []string) *Offload {
+	s.modeFacts.drain.to.Store(&to)
+	return &Offload{server: s, to: to, parts: make(map[string]int), clients: s.clients.list}
+}
+
+// Offload sends the present clients away because the node's disk is full. It refuses nothing: clients that come later,
+// or come back, are served.
+func (s *Server) Offload(to func() []string) *Offload {
 	present := s.clients.list()
-	return &SendOff{
+	return &Offload{
 		server: s, to: to, parts: make(map[string]int), clients: func() []*connection { return present }, diskFull: true,
 	}
 }
 
-// SendOff sends the clients of a node away. Not safe for concurrent use.
-type SendOff struct {
+// Offload sends clients of a node away. Not safe for concurrent use.
+type Offload struct {
 	server *Server
 	to     func() []string
-	// clients returns the connections to send away.
+	// clients returns the connections to be sent away.
 	clients func() []*connection
-	// diskFull says that the node stays.
+	// diskFull means that the node itself stays.
 	diskFull bool
-	// parts are the sessions of the clients that were told each address first.
+	// parts counts, for each address, the sessions of the clients that got it as the first address.
 	parts map[string]int
 }
 
-// Tell tells more connections to move their sessions to other nodes, in no order, until those that it told have at
-// least so many sessions. It returns how many sessions were told.
-func (o *SendOff) Tell(sessions int) (told int) {
+// AskNext asks more connections, in no order, to move to other nodes, until their global sessions are at least
+// sessions. It returns the number of global sessions of the asked connections.
+func (o *Offload) AskNext(sessions int) (asked int) {
 	clients := o.server.clients
 	for _, c := range o.clients() {
-		if told >= sessions {
+		if asked >= sessions {
 			break
 		}
-		if !clients.tellDrained(c, true) {
+		if !clients.markDrained(c, true) {
 			continue
 		}
 		n := c.globals()
 		if to := c.listener(); to != nil {
 			to.Draining(&session.DrainingError{Try: o.inTurn(n), DiskFull: o.diskFull})
-			told += n
+			asked += n
 		}
 	}
-	return told
+	return asked
 }
 
-// inTurn returns addresses in the order for a client with so many sessions: first the one whose part is the smallest
-// yet, to which it adds them, and the others at random.
-func (o *SendOff) inTurn(sessions int) []string {
+// inTurn returns addresses in the order for a client with so many sessions: first the address with the fewest sessions
+// so far, to which inTurn adds them, and the others at random.
+func (o *Offload) inTurn(sessions int) []string {
 	order := o.to()
 	if len(order) == 0 {
 		return nil
@@ -101,28 +103,28 @@ func (o *SendOff) inTurn(sessions int) []string {
 	return order
 }
 
-// End ends what Drain or SendAway began, and tells the clients that have not gone.
-func (o *SendOff) End() {
+// End ends what Drain or Offload began, and notifies the clients that have stayed.
+func (o *Offload) End() {
 	clients := o.server.clients
-	o.server.standing.drain.to.Store(nil)
+	o.server.modeFacts.drain.to.Store(nil)
 	for _, c := range clients.list() {
-		if to := c.listener(); to != nil && clients.tellDrained(c, false) {
+		if to := c.listener(); to != nil && clients.markDrained(c, false) {
 			to.DrainingEnded()
 		}
 	}
 }
 
-// Dismiss ends the connections that were told to go and still have global sessions here, but for those with local
-// sessions: these live nowhere else.
-func (s *Server) Dismiss() {
+// CloseRemaining ends the connections that were asked to go and still have global sessions here. It spares connections
+// with local sessions, which live nowhere else.
+func (s *Server) CloseRemaining() {
 	for _, c := range s.clients.list() {
 		if to := c.listener(); to != nil && c.globals() > 0 && c.localCount() == 0 {
-			to.Dismissed()
+			to.DrainTimeout()
 		}
 	}
 }
 
-// ServedBy returns the connections of a server that still have global sessions there.
+// ServedBy counts the connections of a server that still have global sessions there.
 func ServedBy(s *Server) (all Served) {
 	for _, c := range s.clients.list() {
 		if n := c.globals(); n > 0 {
@@ -133,7 +135,7 @@ func ServedBy(s *Server) (all Served) {
 	return all
 }
 
-// Aside returns the members to which no client is sent, by the leader's word; false before a leader has told.
+// Aside returns the members to which the leader wants no client sent; false before the first heartbeat.
 func (s *Server) Aside() (session.Aside, bool) {
 	if a := s.beats.aside.Load(); a != nil {
 		return *a, true
@@ -141,14 +143,14 @@ func (s *Server) Aside() (session.Aside, bool) {
 	return session.Aside{}, false
 }
 
-// globals returns how many global sessions are served through c.
+// globals returns the number of global sessions served through c.
 func (c *connection) globals() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.sessions.size()
 }
 
-// localCount returns how many local sessions are served through c.
+// localCount returns the number of local sessions served through c.
 func (c *connection) localCount() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

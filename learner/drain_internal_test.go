@@ -11,7 +11,7 @@ import (
 // address is left out.
 func TestQ1ClientsAreSpreadBySessions(t *testing.T) {
 	all := []string{"n1", "n2", "n3", "n4"}
-	o := &SendOff{to: func() []string { return slices.Clone(all) }, parts: map[string]int{}}
+	o := &Offload{to: func() []string { return slices.Clone(all) }, parts: map[string]int{}}
 	first := map[string]int{}
 	for i := range 400 {
 		order := o.inTurn(1 + i%7)
@@ -27,7 +27,7 @@ func TestQ1ClientsAreSpreadBySessions(t *testing.T) {
 	}
 }
 
-// goes is a client that counts what it is told.
+// goes is a client that counts its events.
 type goes struct {
 	session.Events
 
@@ -42,11 +42,11 @@ func (g *goes) Draining(why *session.DrainingError) {
 
 func (g *goes) DrainingEnded() { g.stay++ }
 
-// A node with a full disk sends each client away once that it has then. It takes opens and resumes, and those that come
-// later or come back hear nothing. With room again it tells those that have not gone (O5).
+// A node with a full disk sends away once each client that it has then. It accepts opens and resumes, and clients that
+// come later or come back get no event. With free space again it notifies the clients that have stayed (O5 full disks).
 func TestO5ClientsAreSentAwayOnce(t *testing.T) {
 	s := &Server{clients: &clients{connections: map[*connection]struct{}{}}}
-	s.standing = &standing{}
+	s.modeFacts = &modeFacts{}
 	join := func() (*goes, *connection) {
 		g, c := &goes{}, &connection{server: s}
 		var events session.Events = g
@@ -56,14 +56,14 @@ func TestO5ClientsAreSentAwayOnce(t *testing.T) {
 	}
 	stays, _ := join()
 	gone, left := join()
-	away := s.SendAway(func() []string { return []string{"n2:7400"} })
+	away := s.Offload(func() []string { return []string{"n2:7400"} })
 	late, _ := join()
 	for range 3 {
-		away.Tell(1000)
+		away.AskNext(1000)
 	}
 	left.events.Store(nil)
 	s.clients.remove(left)
-	if s.standing.drain.on() {
+	if s.modeFacts.drain.on() {
 		t.Error("the node refuses opens and resumes")
 	}
 	away.End()

@@ -24,7 +24,7 @@ func (*known) Client() session.Client {
 func (w *world) expire(id session.ID, silent time.Duration) {
 	c := session.Certificate{
 		ID: id, Cause: session.CauseExpired, LastTouchAge: 11 * time.Second,
-		Story: session.Story{Timeout: 10 * time.Second, Silent: silent},
+		Story: session.Story{Spec: session.Spec{Timeout: 10 * time.Second}, Silent: silent},
 	}
 	w.view.drop(c)
 	w.server.Applied(0, 1, []session.Change{{Kind: session.Ended, Session: session.Session{ID: id}, Certificate: c}})
@@ -42,7 +42,7 @@ func (l *sharedLog) Write(line []byte) (int, error) {
 	return l.text.Write(line)
 }
 
-// take returns what was written since the last call.
+// take returns the lines written since the last call.
 func (l *sharedLog) take() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -82,10 +82,10 @@ func TestExpiriesAreLogged(t *testing.T) {
 		says("with its client there", "session="+session.ID(1).String(), "client=10.0.0.7:4000", `name="orders"`,
 			"timeout=10s", "last_touch=11s", "its client was connected", "left_out_before=0")
 		w.expire(2, 5*time.Second)
-		says("of a node that the leader had lost", "the leader had not heard from this node")
+		says("of a node that the leader had lost", "the leader could not reach this node")
 		w.conn.Disconnect()
 		w.expire(3, 0)
-		says("with its client gone", "client=10.0.0.7:4000", "its client was gone")
+		says("with its client gone", "client=10.0.0.7:4000", "its client was disconnected")
 
 		closed := session.Certificate{ID: 4, Cause: session.CauseClosed}
 		w.view.drop(closed)
@@ -93,12 +93,12 @@ func TestExpiriesAreLogged(t *testing.T) {
 		for id := session.ID(5); id < many+4; id++ {
 			w.expire(id, 0)
 		}
-		if n := strings.Count(log.take(), "session expired:"); n != session.LinesPerSecond {
-			t.Errorf("%d lines in a second, want %d", n, session.LinesPerSecond)
+		if n := strings.Count(log.take(), "session expired:"); n != session.LogLinesPerSecond {
+			t.Errorf("%d lines in a second, want %d", n, session.LogLinesPerSecond)
 		}
 		time.Sleep(time.Second)
 		w.expire(many+4, 0)
-		says("after many", fmt.Sprint("left_out_before=", many-1-session.LinesPerSecond))
+		says("after many", fmt.Sprint("left_out_before=", many-1-session.LogLinesPerSecond))
 	})
 }
 

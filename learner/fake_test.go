@@ -165,14 +165,14 @@ func (v *fakeView) put(s session.Session) {
 	v.attachment = max(v.attachment, s.Attachment)
 }
 
-// hold is put while observers are told of the entry: the attachment does not show yet.
+// hold is put while the entry's observers are notified: the attachment does not show yet.
 func (v *fakeView) hold(s session.Session) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.sessions[s.ID] = s
 }
 
-// show makes reads show the state at an index while observers are told of the entry.
+// show makes reads show the state at an index while the entry's observers are notified.
 func (v *fakeView) show(index uint64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -306,7 +306,7 @@ type answer struct {
 	touches map[session.ID]time.Duration
 }
 
-// events records what a connection is told.
+// events records the events of a connection.
 type events struct {
 	mu    sync.Mutex
 	gone  []session.Certificate
@@ -337,7 +337,7 @@ func (e *events) DrainingEnded() {
 	e.stays++
 }
 
-func (e *events) Dismissed() {
+func (e *events) DrainTimeout() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.dismissed++
@@ -373,14 +373,14 @@ func (e *events) JeopardyEnded() {
 	e.jeopardy, e.at = append(e.jeopardy, false), append(e.at, time.Now())
 }
 
-// ends returns how many ends the client was told.
+// ends returns how many ends the client received.
 func (e *events) ends() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return len(e.gone)
 }
 
-// perils returns true for each beginning of jeopardy that the client was told, and false for each end.
+// perils returns true for each beginning of jeopardy that the client received, and false for each end.
 func (e *events) perils() []bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -51,7 +51,7 @@ func (f *fakeForward) Recv() ([]session.WriteRefusal, error) {
 
 func (f *fakeForward) Close() error { f.end(); return nil }
 
-// forwardingLeader is a leader that takes writes, unless it refuses the streams.
+// forwardingLeader is a leader that accepts writes, unless it refuses the streams.
 type forwardingLeader struct {
 	*fakeLeader
 	mu      sync.Mutex
@@ -100,13 +100,20 @@ func (l *forwardingLeader) attempts() []time.Time {
 	return slices.Clone(l.opened)
 }
 
-// forwardEvents notes what a node is told, and sends what waits when a stream begins.
+// forwardEvents are a node's writes. It records the calls about streams.
 type forwardEvents struct {
+	wake chan struct{}
+
 	mu     sync.Mutex
 	told   []string
-	server *Server
-	waits  []session.ForwardedWrite
+	wanted bool
+	// queued are the messages to send on the open stream, waits those to send when one begins.
+	queued, waits []session.ForwardMessage
+	// again is the moment to ask again.
+	again time.Time
 }
+
+func newForwardEvents() *forwardEvents { return &forwardEvents{wake: make(chan struct{}, 1)} }
 
 func (e *forwardEvents) note(format string, args ...any) {
 	e.mu.Lock()
@@ -114,11 +121,48 @@ func (e *forwardEvents) note(format string, args ...any) {
 	e.told = append(e.told, fmt.Sprintf(format, args...))
 }
 
+// wants makes a stream wanted.
+func (e *forwardEvents) wants() {
+	e.mu.Lock()
+	e.wanted = true
+	e.mu.Unlock()
+	notify(e.wake)
+}
+
+// sends queues a message with writes.
+func (e *forwardEvents) sends(all ...session.ForwardedWrite) {
+	e.mu.Lock()
+	e.queued = append(e.queued, session.ForwardMessage{Writes: all})
+	e.mu.Unlock()
+	notify(e.wake)
+}
+
+func (e *forwardEvents) StreamWanted() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.wanted
+}
+
+func (e *forwardEvents) Wake() <-chan struct{} { return e.wake }
+
+func (e *forwardEvents) Next() (m session.ForwardMessage, more bool, again time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case time.Now().Before(e.again):
+		return m, false, e.again
+	case len(e.queued) == 0:
+		return m, false, again
+	}
+	m, e.queued = e.queued[0], e.queued[1:]
+	return m, true, again
+}
+
 func (e *forwardEvents) ForwardBegan() {
 	e.note("began")
-	if e.waits != nil {
-		e.note("sent %v", e.server.Forward(e.waits))
-	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.wanted, e.queued = false, e.waits
 }
 
 func (e *forwardEvents) WritesRefused(all []session.WriteRefusal) {
@@ -129,7 +173,7 @@ func (e *forwardEvents) WritesRefused(all []session.WriteRefusal) {
 
 func (e *forwardEvents) ForwardEnded(err error) { e.note("ended %t", errors.Is(err, errLinkEnded)) }
 
-// since returns what was told since the last call.
+// since returns the records since the last call.
 func (e *forwardEvents) since() string {
 	synctest.Wait()
 	e.mu.Lock()
@@ -145,15 +189,14 @@ type forwarding struct {
 	events *forwardEvents
 }
 
-// forwarding runs a test with a node that follows a leader that takes writes.
+// forwarding runs a test with a node that follows a leader that accepts writes.
 func inForwarding(t *testing.T, test func(w *forwarding)) {
 	t.Helper()
 	bubble.Test(t, func(t *testing.T) {
-		w := &forwarding{events: &forwardEvents{}}
+		w := &forwarding{events: newForwardEvents()}
 		cfg := config()
-		cfg.Forwards = w.events
+		cfg.Writes = w.events
 		w.world = newWorldOf(t, cfg)
-		w.events.server = w.server
 		w.followForwarding(64)
 		test(w)
 		w.leader.end()
@@ -192,15 +235,13 @@ func (w *forwarding) tells(want string) {
 // opens makes the node open a stream.
 func (w *forwarding) opens() *fakeForward {
 	w.t.Helper()
-	if err := w.server.Forward(nil); !errors.Is(err, session.ErrNoLeader) {
-		w.t.Fatalf("Forward without a stream: %v, want %v", err, session.ErrNoLeader)
-	}
+	w.events.wants()
 	f := w.leader.stream()
 	w.tells("began")
 	return f
 }
 
-// W1: a stream is opened once there are writes. They go in order, and the node hears what the leader refuses.
+// W1: a stream is opened once there are writes. They go in order, and the node gets the leader's refusals.
 func TestWritesAreForwardedInOrder(t *testing.T) {
 	inForwarding(t, func(w *forwarding) {
 		time.Sleep(time.Minute)
@@ -209,9 +250,7 @@ func TestWritesAreForwardedInOrder(t *testing.T) {
 		}
 		f := w.opens()
 		for n := uint64(1); n <= 3; n++ {
-			if err := w.server.Forward([]session.ForwardedWrite{aWrite(5, n), aWrite(6, n)}); err != nil {
-				t.Fatal(err)
-			}
+			w.events.sends(aWrite(5, n), aWrite(6, n))
 		}
 		synctest.Wait()
 		var got []string
@@ -230,130 +269,57 @@ func TestWritesAreForwardedInOrder(t *testing.T) {
 	})
 }
 
-// The end of a stream is told once, and what waited for it is not sent on the next.
-func TestAnEndedStreamTakesItsWritesAlong(t *testing.T) {
+// A write that waits for a slow stream stays in the table. The end of the stream is reported once.
+func TestASlowStreamPullsNothing(t *testing.T) {
 	inForwarding(t, func(w *forwarding) {
 		w.leader.depth = 0
 		f := w.opens()
-		many := make([]session.ForwardedWrite, 2*session.MaxPeerBatch)
-		for i := range many {
-			many[i] = aWrite(5, uint64(i+1))
+		for n := uint64(1); n <= 3; n++ {
+			w.events.sends(aWrite(5, 6+n))
 		}
-		if err := w.server.Forward(many); err != nil {
-			t.Fatal(err)
+		synctest.Wait() // the first message is stuck
+		if n := len(w.events.queued); n != 2 {
+			t.Errorf("%d messages are left in the table, want 2", n)
 		}
-		synctest.Wait() // the first message is stuck, the second waits
 		f.end()
 		w.tells("ended true")
-		w.events.waits = []session.ForwardedWrite{aWrite(5, 1)}
-		if err := w.server.Forward(nil); !errors.Is(err, session.ErrNoLeader) {
-			t.Errorf("Forward: %v", err)
-		}
+		w.events.waits = []session.ForwardMessage{{Writes: []session.ForwardedWrite{aWrite(5, 1)}}}
+		w.events.wants()
 		time.Sleep(maxReopen)
 		second := w.leader.stream()
-		w.tells("began, sent <nil>")
+		w.tells("began")
 		if m := <-second.got; len(m.Writes) != 1 || m.Writes[0].Number != 1 {
 			t.Errorf("the next stream begins with %d writes, %+v", len(m.Writes), m.Writes[0])
 		}
 	})
 }
 
-// Messages are bounded by number and by bytes. One write may be larger.
-func TestForwardedMessagesAreBounded(t *testing.T) {
-	large := func(size int) session.ForwardedWrite {
-		return session.ForwardedWrite{Command: make([]byte, size), Weight: 1, Session: 1, Number: 1}
-	}
-	small := slices.Repeat([]session.ForwardedWrite{large(1)}, session.MaxPeerBatch+1)
-	for name, tt := range map[string]struct {
-		writes []session.ForwardedWrite
-		want   []int
-	}{
-		"by number": {small, []int{session.MaxPeerBatch, 1}},
-		"by bytes":  {[]session.ForwardedWrite{large(1 << 19), large(1 << 19), large(1)}, []int{2, 1}},
-		"alone": {
-			[]session.ForwardedWrite{large(1), large(session.MaxCommandBytes), large(1), large(2)}, []int{1, 1, 2},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inForwarding(t, func(w *forwarding) {
-				f := w.opens()
-				if err := w.server.Forward(tt.writes); err != nil {
-					t.Fatal(err)
-				}
-				synctest.Wait()
-				var got []int
-				for len(f.got) > 0 {
-					got = append(got, len((<-f.got).Writes))
-				}
-				if !slices.Equal(got, tt.want) {
-					t.Errorf("messages of %v writes, want %v", got, tt.want)
-				}
-			})
-		})
-	}
-}
-
-// X3: acknowledgements overtake writes that wait, in messages of their own.
-func TestAcknowledgementsAreForwarded(t *testing.T) {
+// A stream asks again at the moment that the table names, without a signal.
+func TestAStreamAsksAgainInTime(t *testing.T) {
 	inForwarding(t, func(w *forwarding) {
-		w.leader.depth = 0
-		if err := w.server.Acknowledge(nil); !errors.Is(err, session.ErrNoLeader) {
-			t.Errorf("Acknowledge: %v", err)
+		f := w.opens()
+		w.events.mu.Lock()
+		w.events.again = time.Now().Add(time.Second)
+		w.events.mu.Unlock()
+		w.events.sends(aWrite(5, 1))
+		time.Sleep(time.Second - time.Nanosecond)
+		synctest.Wait()
+		if len(f.got) > 0 {
+			t.Error("sent too early")
 		}
-		f := w.leader.stream()
-		if err := w.server.Forward([]session.ForwardedWrite{aWrite(5, 1)}); err != nil {
-			t.Fatal(err)
-		}
-		synctest.Wait() // stuck
-		if err := w.server.Forward([]session.ForwardedWrite{aWrite(5, 2)}); err != nil {
-			t.Fatal(err)
-		}
-		all := make([]session.Acknowledged, session.MaxPeerBatch+1)
-		if err := w.server.Acknowledge(all); err != nil {
-			t.Fatal(err)
-		}
-		for _, want := range []int{-1, session.MaxPeerBatch, 1, -1} {
-			m := <-f.got
-			if got := len(m.Acknowledged) - len(m.Writes); got != want {
-				t.Errorf("%d acknowledgements, %d writes, want %d", len(m.Acknowledged), len(m.Writes), want)
-			}
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		if len(f.got) != 1 {
+			t.Errorf("%d messages, want 1", len(f.got))
 		}
 	})
 }
 
-// W7: what waits for a leader that reads nothing is bounded.
-func TestWritesThatWaitAreBounded(t *testing.T) {
-	inForwarding(t, func(w *forwarding) {
-		w.leader.depth = 0
-		w.opens()
-		large := session.ForwardedWrite{Command: make([]byte, session.MaxCommandBytes), Weight: 1, Session: 1, Number: 1}
-		var err error
-		sent := 0
-		for ; err == nil && sent < 1000; sent++ {
-			err = w.server.Forward([]session.ForwardedWrite{large})
-			synctest.Wait()
-		}
-		limit, ok := errors.AsType[*session.LimitError](err)
-		if most := maxUnsent/len(large.Command) + 2; !ok || limit.Name != "forward_bytes_unsent" || sent > most {
-			t.Errorf("after %d writes: %v, want a limit after at most %d", sent, err, most)
-		}
-		many := make([]session.Acknowledged, maxAcknowledged)
-		if err := w.server.Acknowledge(many); err != nil {
-			t.Error(err)
-		}
-		if err := w.server.Acknowledge(many[:1]); !errors.Is(err, session.ErrLimit) {
-			t.Errorf("Acknowledge: %v, want a limit", err)
-		}
-	})
-}
-
-// A leader that takes no stream is asked again later and later, and at once after a stream that lasted.
+// A leader that accepts no stream is asked again later and later, and at once after a stream that lasted.
 func TestStreamsAreReopenedLaterAndLater(t *testing.T) {
 	inForwarding(t, func(w *forwarding) {
 		w.leader.refuse(session.ErrNotLeader)
-		if err := w.server.Forward(nil); !errors.Is(err, session.ErrNoLeader) {
-			t.Fatal(err)
-		}
+		w.events.wants()
 		time.Sleep(20 * time.Second)
 		at := w.leader.attempts()
 		for i, want := 1, minReopen; i < len(at); i, want = i+1, min(2*want, maxReopen) {
@@ -373,7 +339,7 @@ func TestStreamsAreReopenedLaterAndLater(t *testing.T) {
 		f.end()
 		w.tells("ended true")
 		begun := time.Now()
-		_ = w.server.Forward(nil)
+		w.events.wants()
 		time.Sleep(maxReopen)
 		if at := w.leader.attempts(); at[len(at)-1].Sub(begun) != minReopen {
 			t.Errorf("opened %v after the end, want %v", at[len(at)-1].Sub(begun), minReopen)
@@ -391,30 +357,29 @@ func TestWritesWithoutALeaderFindTheNextOne(t *testing.T) {
 		if _, open := <-f.ended; open {
 			t.Error("the stream has not ended")
 		}
-		if err := w.server.Forward([]session.ForwardedWrite{aWrite(5, 1)}); !errors.Is(err, session.ErrNoLeader) {
-			t.Errorf("Forward without a leader: %v", err)
-		}
-		w.events.waits = []session.ForwardedWrite{aWrite(5, 1)}
+		w.events.wants()
+		w.events.waits = []session.ForwardMessage{{Writes: []session.ForwardedWrite{aWrite(5, 1)}}}
 		w.followForwarding(1)
 		f = w.leader.stream()
-		w.tells("began, sent <nil>")
+		w.tells("began")
 		if m := <-f.got; len(m.Writes) != 1 {
 			t.Errorf("%d writes", len(m.Writes))
 		}
 	})
 }
 
-// A server whose events nobody hears, or whose leader takes no writes, forwards none.
-func TestNoWritesAreForwardedToAFormerLeader(t *testing.T) {
+// A node whose leader accepts no writes opens no stream, and everything else continues.
+func TestNoWritesForALeaderThatAcceptsNone(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		cfg := config()
-		cfg.Forwards = &forwardEvents{}
+		events := newForwardEvents()
+		cfg.Writes = events
 		w := newWorldOf(t, cfg)
 		w.follow()
-		for range 2 {
-			if err := w.server.Forward([]session.ForwardedWrite{aWrite(5, 1)}); !errors.Is(err, session.ErrNoLeader) {
-				t.Errorf("Forward: %v, want %v", err, session.ErrNoLeader)
-			}
+		events.wants()
+		time.Sleep(maxReopen)
+		if told := events.since(); told != "" {
+			t.Errorf("told %q", told)
 		}
 	})
 }

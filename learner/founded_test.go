@@ -11,7 +11,7 @@ import (
 )
 
 // W8, I11: the empty tree of a node that has not applied the founding of the cluster is shown to nobody, whatever the
-// request allows: clients would take it for the end of every entry.
+// request allows: clients would mistake it for the end of every entry.
 func TestW8TheTreeBeforeTheFoundingIsShownToNobody(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		cfg := config()
@@ -36,7 +36,7 @@ func TestW8TheTreeBeforeTheFoundingIsShownToNobody(t *testing.T) {
 			for _, o := range []tree.ReadOptions{{}, {AllowStale: true}, {Seen: tree.StampAt(7, 1)}} {
 				all := ask(o)
 				all["sessions"] = w.server.WatchSessions(t.Context(), session.SessionWatch{Options: o},
-					func([]session.SessionTold) error { return errors.New("the watcher is told") })
+					func([]session.SessionEvent) error { return errors.New("the watcher is told") })
 				for what, err := range all {
 					if !errors.Is(err, want) {
 						t.Errorf("%s: %s, %+v: %v, want %v", when, what, o, err, want)

@@ -10,16 +10,16 @@ import (
 	"holdfast/test/bubble"
 )
 
-// G6 of the tree: a node is stale while it has not applied what the leader told as committed 10 s ago.
+// G6: a node is stale while it has not applied the commit index that the leader reported 10 s ago.
 func TestG6StaleAfterTenSeconds(t *testing.T) {
 	var f freshness
 	if f.stale(0, time.Hour) {
 		t.Error("stale before the first heartbeat")
 	}
-	f.heard(0, 0) // nothing is committed
-	f.heard(5, 2*time.Second)
-	f.heard(9, 4*time.Second)
-	f.heard(7, 6*time.Second) // a new leader, which knows less
+	f.record(0, 0) // nothing is committed
+	f.record(5, 2*time.Second)
+	f.record(9, 4*time.Second)
+	f.record(7, 6*time.Second) // a new leader, which knows less
 	for _, tt := range []struct {
 		applied uint64
 		at      time.Duration
@@ -36,7 +36,7 @@ func TestG6StaleAfterTenSeconds(t *testing.T) {
 			t.Errorf("applied %d at %v: stale %v, want %v", tt.applied, tt.at, got, tt.want)
 		}
 	}
-	f.heard(0, time.Hour)
+	f.record(0, time.Hour)
 	if !f.stale(8, time.Hour) || f.stale(9, time.Hour) {
 		t.Error("what was told long ago is forgotten")
 	}
@@ -45,12 +45,12 @@ func TestG6StaleAfterTenSeconds(t *testing.T) {
 	}
 }
 
-// G6 of the tree: however often heartbeats come, a node is never stale too early, and at most a second too late; and
+// G6: however often heartbeats come, a node is never stale too early, and at most a second too late; and
 // what it keeps is bounded.
-func TestG6AgainstAllThatWasTold(t *testing.T) {
+func TestG6AgainstAllReports(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	var f freshness
-	var all []commitTold
+	var all []commitReport
 	now, committed := time.Duration(0), uint64(0)
 	for range 20_000 {
 		now += time.Duration(random.Int64N(int64(50 * time.Millisecond)))
@@ -58,11 +58,11 @@ func TestG6AgainstAllThatWasTold(t *testing.T) {
 			now += time.Duration(random.Int64N(int64(30 * time.Second)))
 		}
 		committed += random.Uint64N(3)
-		f.heard(committed, now)
-		all = append(all, commitTold{committed: committed, to: now})
+		f.record(committed, now)
+		all = append(all, commitReport{committed: committed, to: now})
 		at := now + time.Duration(random.Int64N(int64(15*time.Second)))
 		applied := committed - min(committed, random.Uint64N(700))
-		must, may := behindAt(all, applied, at-toldTogether), behindAt(all, applied, at)
+		must, may := behindAt(all, applied, at-mergeWindow), behindAt(all, applied, at)
 		if got := f.stale(applied, at); must && !got || got && !may {
 			t.Fatalf("applied %d at %v: stale %v, may be %v, must be %v", applied, at, got, may, must)
 		}
@@ -72,8 +72,8 @@ func TestG6AgainstAllThatWasTold(t *testing.T) {
 	}
 }
 
-// behindAt reports whether a node that has applied up to an index lacks something that was told 10 s before at.
-func behindAt(all []commitTold, applied uint64, at time.Duration) bool {
+// behindAt reports whether a node that has applied up to an index is behind an index that was reported 10 s before at.
+func behindAt(all []commitReport, applied uint64, at time.Duration) bool {
 	for _, told := range slices.Backward(all) {
 		if at-told.to >= staleAfter {
 			return applied < told.committed
@@ -82,7 +82,7 @@ func behindAt(all []commitTold, applied uint64, at time.Duration) bool {
 	return false
 }
 
-// G6 of the tree: each heartbeat tells the server what is committed.
+// G6: each heartbeat has the commit index.
 func TestG6HeartbeatsTellWhatIsCommitted(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)

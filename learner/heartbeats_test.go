@@ -58,7 +58,7 @@ func TestS4OnlyNewerGoodRoundsCount(t *testing.T) {
 		}{{2, 0, false}, {2, 3, true}, {2, 3, false}, {2, 2, false}, {1, 9, false}, {3, 1, true}, {2, 4, false}} {
 			time.Sleep(time.Second)
 			now := time.Since(begun)
-			if got := h.hear(tt.term, &session.Heartbeat{Good: tt.good}); got != tt.want {
+			if got := h.record(tt.term, &session.Heartbeat{Good: tt.good}); got != tt.want {
 				t.Errorf("round %d of term %d is newer: %v, want %v", tt.good, tt.term, got, tt.want)
 			} else if got {
 				last = now
@@ -72,12 +72,12 @@ func TestS4OnlyNewerGoodRoundsCount(t *testing.T) {
 }
 
 // M3: what a leader has applied is forgotten with its stream. What it said of a vote that the node has applied is not
-// (R6).
+// (R6 readiness).
 func TestForgetLeader(t *testing.T) {
 	h := newHeartbeats(interval, time.Now())
-	h.hear(1, &session.Heartbeat{Attachment: 7, Compare: 70, VotesFrom: 5})
-	h.hear(1, &session.Heartbeat{Attachment: 6, VotesFrom: 5})
-	if got := h.vouched(); got != 7 {
+	h.record(1, &session.Heartbeat{Attachment: 7, Compare: 70, VotesFrom: 5})
+	h.record(1, &session.Heartbeat{Attachment: 6, VotesFrom: 5})
+	if got := h.reportedAttachment(); got != 7 {
 		t.Errorf("vouched is %d, want the highest, 7", got)
 	}
 	if h.hasVote(4) || !h.hasVote(5) {
@@ -87,10 +87,10 @@ func TestForgetLeader(t *testing.T) {
 		t.Error("a node that has applied nothing is not behind")
 	}
 	h.forgetLeader()
-	if got, err := h.vouched(), h.behind(reached{}); got != 0 || err != nil {
+	if got, err := h.reportedAttachment(), h.behind(reached{}); got != 0 || err != nil {
 		t.Errorf("without a leader: vouched is %d, and the node lacks: %v", got, err)
 	}
-	h.hear(2, &session.Heartbeat{VotesFrom: session.NoVote})
+	h.record(2, &session.Heartbeat{VotesFrom: session.NoVote})
 	if !h.hasVote(0) {
 		t.Error("a new leader that does not know of the vote takes it away")
 	}

@@ -17,7 +17,8 @@ func TestL1AskedOfNobody(t *testing.T) {
 		w := stocked(t)
 		g := w.openLocal(w.conn, 1)
 		want := session.Session{
-			ID: firstLocal, Timeout: timeout, Owner: 1, Attachment: 1, OpenedAt: session.TimeOfMS(7), Local: true,
+			ID: firstLocal, Spec: session.Spec{Timeout: timeout}, Owner: 1, Attachment: 1,
+			OpenedAt: session.TimeOfMS(7), Local: true,
 		}
 		if fmt.Sprint(g.Session) != fmt.Sprint(want) || g.SafeFor != promised(0) || !g.Token.Local ||
 			g.Token.Attachment != 1 {
@@ -54,7 +55,7 @@ func TestL1AskedOfNobody(t *testing.T) {
 func TestL1RefusedWhenOff(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		_, err := w.conn.Open(t.Context(), session.OpenRequest{Local: true, Timeout: timeout})
+		_, err := w.conn.Open(t.Context(), session.OpenRequest{Local: true, Spec: session.Spec{Timeout: timeout}})
 		if field, ok := errors.AsType[*session.FieldError](err); !ok || field.Field != "local" {
 			t.Errorf("open: %v, want a FieldError of local", err)
 		}
@@ -79,7 +80,7 @@ func TestL1RepeatedOpen(t *testing.T) {
 				w.events.gone)
 		}
 		_, err := w.conn.Open(t.Context(),
-			session.OpenRequest{Local: true, Timeout: timeout, RequestID: session.RequestID{1}})
+			session.OpenRequest{Local: true, Spec: session.Spec{Timeout: timeout}, RequestID: session.RequestID{1}})
 		if gone, ok := errors.AsType[*session.ExpiredError](err); !ok || gone.Certificate == nil ||
 			gone.Certificate.Cause != session.CauseClosed {
 			t.Errorf("a repeat after the end: %v, want the certificate", err)
@@ -87,7 +88,7 @@ func TestL1RepeatedOpen(t *testing.T) {
 	})
 }
 
-// L1: a repeated open that comes after a resume does not take the session from the connection that resumed it.
+// L1: a repeated open that comes after a resume does not move the session away from the connection that resumed it.
 func TestL1ARepeatedOpenAfterAResume(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
@@ -98,7 +99,10 @@ func TestL1ARepeatedOpenAfterAResume(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		repeat := session.OpenRequest{Local: true, Timeout: timeout, RequestID: session.RequestID{1}}
+		repeat := session.OpenRequest{
+			Local: true, Spec: session.Spec{Timeout: timeout},
+			RequestID: session.RequestID{1},
+		}
 		if _, err := w.connect(late).Open(t.Context(), repeat); !errors.Is(err, session.ErrMoved) {
 			t.Errorf("a repeat after a resume: %v, want %v", err, session.ErrMoved)
 		}
@@ -114,7 +118,7 @@ func TestL2OpensWaitForIDs(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := localWorld(t)
 		begun := time.Now()
-		open := session.OpenRequest{Local: true, Timeout: timeout, RequestID: session.RequestID{1}}
+		open := session.OpenRequest{Local: true, Spec: session.Spec{Timeout: timeout}, RequestID: session.RequestID{1}}
 		if _, err := w.conn.Open(t.Context(), open); !errors.Is(err, session.ErrNoLeader) ||
 			time.Since(begun) != time.Second {
 			t.Errorf("open without ids: %v after %v, want %v after a second", err, time.Since(begun),
@@ -139,19 +143,22 @@ func TestL2ClaimsAheadOfNeed(t *testing.T) {
 		w := stocked(t)
 		open := func(n int) session.ID {
 			id := session.RequestID{1, byte(n), byte(n >> 8), byte(n >> 16)}
-			g, err := w.conn.Open(t.Context(), session.OpenRequest{Local: true, Timeout: timeout, RequestID: id})
+			g, err := w.conn.Open(t.Context(), session.OpenRequest{
+				Local: true, Spec: session.Spec{Timeout: timeout},
+				RequestID: id,
+			})
 			if err != nil {
 				t.Fatalf("open %d: %v", n, err)
 			}
 			return g.Session.ID
 		}
 		n := 0
-		for ; n < session.MaxClaim-lowPool; n++ {
+		for ; n < session.MaxClaim/2; n++ {
 			open(n)
 		}
 		synctest.Wait()
 		if len(w.leader.toLeader) != 0 {
-			t.Errorf("claims more ids with %d left", w.server.ids.left())
+			t.Errorf("claims more ids with %d left", w.server.local.IDs())
 		}
 		open(n)
 		n++
@@ -176,7 +183,10 @@ func TestL2SaysWhyThereAreNoIDs(t *testing.T) {
 		l := w.follow()
 		l.reply(session.Reply{Seq: l.request().Seq, Err: session.ErrIDsUsedUp})
 		synctest.Wait()
-		if _, err := w.conn.Open(t.Context(), session.OpenRequest{Local: true, Timeout: timeout}); !errors.Is(err,
+		if _, err := w.conn.Open(t.Context(), session.OpenRequest{
+			Local: true,
+			Spec:  session.Spec{Timeout: timeout},
+		}); !errors.Is(err,
 			session.ErrIDsUsedUp) {
 			t.Errorf("open: %v, want %v", err, session.ErrIDsUsedUp)
 		}
@@ -191,7 +201,10 @@ func TestL1RepeatedOpenAfterAnUpgrade(t *testing.T) {
 		repeat := func() granted {
 			done := later(func() (session.Grant, error) {
 				return w.connect(&events{}).Open(t.Context(),
-					session.OpenRequest{Local: true, Timeout: timeout, RequestID: session.RequestID{1}})
+					session.OpenRequest{
+						Local: true, Spec: session.Spec{Timeout: timeout},
+						RequestID: session.RequestID{1},
+					})
 			})
 			synctest.Wait()
 			select {
@@ -229,8 +242,8 @@ func TestL1RepeatedOpenAfterAnUpgrade(t *testing.T) {
 	})
 }
 
-// LocalChanged hears of each change of a local session, and once more of a repeated open.
-func TestLocalChangesAreTold(t *testing.T) {
+// LocalChanged is called for each change of a local session, and once more for a repeated open.
+func TestLocalChangesAreReported(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var (
 			mu   sync.Mutex

@@ -4,13 +4,12 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"holdfast/session"
 	"holdfast/test/bubble"
 )
 
-// fullWorld has a server with ids, and with room for so many local sessions.
+// fullWorld has a server with ids, and a capacity for so many local sessions.
 func fullWorld(t *testing.T, sessions uint64) *world {
 	t.Helper()
 	cfg := localConfig()
@@ -26,7 +25,7 @@ func fullWorld(t *testing.T, sessions uint64) *world {
 // openLocalLabelled opens a local session with labels.
 func (w *world) openLocalLabelled(request byte, labels session.Labels) (session.Grant, error) {
 	return w.conn.Open(w.t.Context(), session.OpenRequest{
-		Local: true, Timeout: timeout, RequestID: session.RequestID{request}, MS: 7, Labels: labels,
+		Local: true, Spec: session.Spec{Timeout: timeout, Labels: labels}, RequestID: session.RequestID{request}, MS: 7,
 	})
 }
 
@@ -42,7 +41,7 @@ func TestO4LocalSessions(t *testing.T) {
 			_, err := w.openLocalLabelled(3, nil)
 			limit, ok := errors.AsType[*session.LimitError](err)
 			if !ok || limit.Name != "max_sessions" ||
-				!strings.Contains(limit.Limit, "there are 2, for local sessions of this node") ||
+				!strings.Contains(limit.Limit, "2 open, for local sessions of this node") ||
 				limit.RetryAfter <= 0 {
 				t.Fatalf("the third of two: %v, want a LimitError of max_sessions", err)
 			}
@@ -88,70 +87,5 @@ func TestO4LocalBytes(t *testing.T) {
 		if got := w.server.LocalUsage(); got.Sessions != 0 || got.Bytes != 0 {
 			t.Errorf("after the end used %+v, want nothing", got)
 		}
-		w.server.local.mu.Lock()
-		w.server.local.usage.Bytes = session.MinCapacityBytes
-		w.server.local.mu.Unlock()
-		if _, err := w.openLocalLabelled(2, nil); !errors.Is(err, session.ErrLimit) ||
-			!strings.Contains(err.Error(), "max_state_bytes") {
-			t.Errorf("without bytes left: %v, want a LimitError of max_state_bytes", err)
-		}
 	})
-}
-
-func TestLocalCertificatesAreBounded(t *testing.T) {
-	l := localWith(firstLocal, session.MaxClaim)
-	request := func(n int) session.RequestID { return session.RequestID{byte(n), byte(n >> 8)} }
-	const more = 5
-	for n := range localCertificates + more {
-		s, err := l.open(
-			opening{OpenRequest: session.OpenRequest{RequestID: request(n)}, timeout: timeout, conn: &connection{}}, 0,
-		)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := l.close(s, 0, time.Time{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if len(l.ended) != localCertificates || len(l.requests) != localCertificates || len(l.ring) != localCertificates ||
-		len(l.order) > 1024+1 {
-		t.Errorf("keeps %d ends, %d requests, %d of the order", len(l.ended), len(l.requests), len(l.order))
-	}
-	for n, want := range map[session.ID]bool{0: false, more - 1: false, more: true, localCertificates +
-		more - 1: true} {
-		if _, got := l.certificate(firstLocal + n); got != want {
-			t.Errorf("certificate %d is there: %v, want %v", n, got, want)
-		}
-	}
-}
-
-// The node forgets the oldest upgraded sessions when there are more than it remembers.
-func TestUpgradedRequestsAreBounded(t *testing.T) {
-	l := localWith(firstLocal, session.MaxClaim)
-	const more = 5
-	c := &connection{}
-	open := func(n int) (*local, error) {
-		return l.open(
-			opening{
-				OpenRequest: session.OpenRequest{RequestID: session.RequestID{byte(n), byte(n >> 8)}},
-				timeout:     timeout, conn: c,
-			}, 0,
-		)
-	}
-	for n := range localCertificates + more {
-		s, err := open(n)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !l.handOver(s.facts.ID, c, session.ErrMoved, func(*local) {}) {
-			t.Fatal("not handed over")
-		}
-	}
-	if len(l.requests) != localCertificates || len(l.ring) != localCertificates || len(l.ended) != 0 {
-		t.Errorf("keeps %d requests, %d past sessions, %d ends", len(l.requests), len(l.ring), len(l.ended))
-	}
-	_, err := open(more)
-	if global, ok := errors.AsType[*globalError](err); !ok || global.id != firstLocal+more {
-		t.Errorf("the repeat of a remembered open: %v, want a globalError", err)
-	}
 }

@@ -50,7 +50,7 @@ func TestL5AResumeFencesTheFormerAttachment(t *testing.T) {
 	})
 }
 
-// L5, M1: a delayed resume of the process that lost a session does not take it back. A process that names the present
+// L5, M1: a delayed resume of the process that lost a session does not move it back. A process that names the present
 // attachment takes the session over.
 func TestL5AnotherProcessNamesThePresentAttachment(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
@@ -153,7 +153,7 @@ func TestL6ElsewhereItIsNotKnown(t *testing.T) {
 }
 
 // M5: a leader that has committed an upgrade, but not applied it, does not find the session. This node has applied the
-// upgrade, and does not tell the client that the session has ended.
+// upgrade, and does not report the session as ended.
 func TestM5WhatHasBecomeGlobalHereHasNotEnded(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
@@ -185,7 +185,10 @@ func TestM3ARepeatServesNoMoveThatTheLeaderMayNotKnow(t *testing.T) {
 		repeat := func() (session.Grant, error) {
 			done := later(func() (session.Grant, error) {
 				return w.conn.Open(t.Context(),
-					session.OpenRequest{Local: true, Timeout: timeout, RequestID: session.RequestID{1}, MS: 7})
+					session.OpenRequest{
+						Local: true, Spec: session.Spec{Timeout: timeout},
+						RequestID: session.RequestID{1}, MS: 7,
+					})
 			})
 			asked := w.leader.request()
 			w.leader.reply(session.Reply{Seq: asked.Seq, Index: w.view.AppliedIndex()})

@@ -1,6 +1,8 @@
 package learner
 
 import (
+	"context"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,23 +20,13 @@ const (
 	look  = interval / 4
 )
 
-// awake says that the machine was never suspended.
-func awake(time.Duration) bool { return false }
-
-// localWith returns a Local of node 1 with ids from first on.
-func localWith(first session.ID, count uint32) *Local {
-	l := newLocal(1, width, awake, newIDPool())
-	l.ids.supply(first, count)
-	return l
-}
-
-// localWorld has a server that takes local sessions, without ids for them yet.
+// localWorld has a server that accepts local sessions, without ids for them yet.
 func localWorld(t *testing.T) *world {
 	t.Helper()
 	return newWorldOf(t, localConfig())
 }
 
-// stocked has a server that takes local sessions, with ids from firstLocal on.
+// stocked has a server that accepts local sessions, with ids from firstLocal on.
 func stocked(t *testing.T) *world {
 	t.Helper()
 	w := localWorld(t)
@@ -58,7 +50,10 @@ func (w *world) claims(first session.ID) {
 func (w *world) openLocal(conn session.Connection, request byte) session.Grant {
 	w.t.Helper()
 	g, err := conn.Open(w.t.Context(),
-		session.OpenRequest{Local: true, Timeout: timeout, RequestID: session.RequestID{request}, MS: 7})
+		session.OpenRequest{
+			Local: true, Spec: session.Spec{Timeout: timeout}, RequestID: session.RequestID{request},
+			MS: 7,
+		})
 	if err != nil {
 		w.t.Fatalf("opening a local session: %v", err)
 	}
@@ -73,7 +68,10 @@ func (w *world) upgrade(c session.Connection, t session.Token) <-chan granted {
 // global applies an upgrade at the next index.
 func (w *world) global(r *session.UpgradeRequest, attachment uint64) session.Session {
 	w.t.Helper()
-	s := session.Session{ID: r.ID, Timeout: r.Timeout, Owner: 1, Attachment: attachment, Labels: r.Labels}
+	s := session.Session{
+		ID: r.ID, Spec: session.Spec{Timeout: r.Timeout, Labels: r.Labels}, Owner: 1,
+		Attachment: attachment,
+	}
 	index := w.view.AppliedIndex() + 1
 	w.view.hold(s)
 	w.server.Applied(index, 1, []session.Change{{Stamp: tree.StampAt(index, 1), Kind: session.Opened, Session: s}})
@@ -108,18 +106,24 @@ func (w *world) upgraded(request byte, attachment uint64) (was, now session.Gran
 }
 
 // lifting has a server that does not run, with a local session whose upgrade has begun. It needs no bubble.
-func lifting(t *testing.T) (*world, session.Grant, *flight) {
+func lifting(t *testing.T) (*world, session.Grant) {
 	t.Helper()
 	cfg := localConfig()
 	cfg.Interval = time.Hour
 	w := &world{t: t, view: newFakeView(), events: &events{}}
 	w.server = NewServer(cfg, w.view)
-	w.server.ids.supply(firstLocal, 1)
+	w.server.local.AddIDs(firstLocal, 1)
 	w.conn = w.connect(w.events).(*connection)
 	g := w.openLocal(w.conn, 1)
-	f, _, err := w.server.local.lift(g.Token, 0, 0)
-	if err != nil {
-		t.Fatal(err)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = w.conn.Upgrade(ctx, g.Token) // nobody asks the leader: the upgrade stays in flight
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+	for w.server.local.Decides(g.Session.ID) {
+		runtime.Gosched()
 	}
-	return w, g, f
+	return w, g
 }

@@ -84,9 +84,9 @@ func pausing(t *testing.T) (s *Server, run func(d time.Duration), is func(want s
 	s = NewServer(cfg, view)
 	run = func(d time.Duration) {
 		for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(look) {
-			s.clock.look()
+			s.clock.checkedNow()
 		}
-		s.clock.look()
+		s.clock.checkedNow()
 	}
 	is = func(want session.Mode) {
 		t.Helper()
@@ -97,7 +97,7 @@ func pausing(t *testing.T) (s *Server, run func(d time.Duration), is func(want s
 	return s, run, is
 }
 
-// N1: time before Run does not make a node read-only: the node is restoring its state, and cannot hear of good rounds.
+// N1: time before Run does not make a node read-only: the node is restoring its state, and cannot learn of good rounds.
 func TestN1QuietCountsFromRun(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s, run, is := pausing(t)
@@ -121,7 +121,7 @@ func TestN1QuietCountsFromRun(t *testing.T) {
 func TestN1QuietCountsFromTheEndOfAStall(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s, run, is := pausing(t)
-		s.standing.begin(s.clock.look())
+		s.modeFacts.begin(s.clock.checkedNow())
 		run(readOnlyAfter + look)
 		is(session.ModeReadOnly)
 		time.Sleep(interval + 1)

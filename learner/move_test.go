@@ -14,7 +14,7 @@ func TestM3ServesOnlyWhatItHasApplied(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
-		s := session.Session{ID: 1, Timeout: timeout, Owner: 1, Attachment: 1}
+		s := session.Session{ID: 1, Spec: session.Spec{Timeout: timeout}, Owner: 1, Attachment: 1}
 		w.view.put(s)
 		begin := time.Now()
 		done := w.resuming(w.conn, w.token(1, 1))
@@ -33,7 +33,7 @@ func TestM3ServesOnlyWhatItHasApplied(t *testing.T) {
 func TestM3ARestartedOwnerWaitsForTheLeader(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.view.put(session.Session{ID: 1, Timeout: timeout, Owner: 1, Attachment: 4})
+		w.view.put(session.Session{ID: 1, Spec: session.Spec{Timeout: timeout}, Owner: 1, Attachment: 4})
 		touch := func() error {
 			_, err := w.conn.TouchToken(t.Context(), w.token(1, 4))
 			return err
@@ -59,7 +59,7 @@ func TestM3ARestartedOwnerWaitsForTheLeader(t *testing.T) {
 func TestM3ANewLeaderHasToApplyItToo(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.view.put(session.Session{ID: 1, Timeout: timeout, Owner: 1, Attachment: 4})
+		w.view.put(session.Session{ID: 1, Spec: session.Spec{Timeout: timeout}, Owner: 1, Attachment: 4})
 		w.follow().beat(session.Heartbeat{Attachment: 4})
 		w.follow().beat(session.Heartbeat{Attachment: 3})
 		if _, err := w.conn.TouchToken(t.Context(), w.token(1, 4)); !errors.Is(err, session.ErrLagging) {
@@ -122,7 +122,10 @@ func TestM4AGrantOvertakenByALaterMoveIsNotServed(t *testing.T) {
 		done := w.resuming(w.conn, w.token(1, 1))
 		seq := l.request().Seq
 		w.view.put(session.Session{ID: 1, Owner: 2, Attachment: 6, Instance: 4}) // newer than the grant
-		l.reply(session.Reply{Seq: seq, Session: session.Session{ID: 1, Timeout: timeout, Owner: 1, Attachment: 5}})
+		l.reply(session.Reply{Seq: seq, Session: session.Session{
+			ID: 1, Spec: session.Spec{Timeout: timeout},
+			Owner: 1, Attachment: 5,
+		}})
 		got := <-done
 		if told, ok := errors.AsType[*session.MovedError](got.err); !ok ||
 			*told != (session.MovedError{Attachment: 6, Instance: 4}) {
@@ -151,7 +154,7 @@ func TestM5WaitsABoundedTimeForTheTokensAttachment(t *testing.T) {
 			done <- err
 		}()
 		time.Sleep(time.Second / 2)
-		w.view.put(session.Session{ID: 8, Timeout: timeout, Owner: 1, Attachment: 3})
+		w.view.put(session.Session{ID: 8, Spec: session.Spec{Timeout: timeout}, Owner: 1, Attachment: 3})
 		w.server.Applied(0, 1, nil)
 		if err := <-done; err != nil {
 			t.Errorf("touch once the node has caught up: %v", err)

@@ -6,15 +6,15 @@ import (
 	"holdfast/session"
 )
 
-// parked is a request of a connection in the apply queue, before the leader is asked for anything (N4). A client may
-// name any index, so the end of its connection ends the wait: the queue keeps nothing of the request then.
+// parked is a request of a connection in the apply queue, before anything is asked of the leader (N4 seen index). A
+// client may name any index, so the end of its connection ends the wait: the queue then keeps nothing of the request.
 type parked struct {
 	conn *connection
-	// request is nil once the request has been told. guarded by conn.mu
+	// request is nil once its wait is over. guarded by conn.mu
 	request waiter
 }
 
-// park lets a request wait until this node has applied what the client has seen.
+// park makes a request wait until this node has applied the index that the client has seen.
 func (c *connection) park(seen uint64, request waiter) {
 	p := &parked{conn: c, request: request}
 	c.mu.Lock()
@@ -33,30 +33,30 @@ func (c *connection) park(seen uint64, request waiter) {
 	c.server.wait.queue.after(seen, p)
 }
 
-// applied tells the request that its wait is over, unless the connection has ended.
+// applied ends the wait of the request, unless the connection has ended.
 func (p *parked) applied(behind error) {
 	p.conn.mu.Lock()
-	request := p.take()
+	request := p.remove()
 	p.conn.mu.Unlock()
 	if request != nil {
 		request.applied(behind)
 	}
 }
 
-// take takes the request out, nil if it has been told. Called with conn.mu held.
-func (p *parked) take() waiter {
+// remove removes and returns the request, nil if its wait is over. Called with conn.mu held.
+func (p *parked) remove() waiter {
 	request := p.request
 	p.request = nil
 	delete(p.conn.parked, p)
 	return request
 }
 
-// leave ends the waits of a connection that has ended.
-func (c *connection) leave() {
+// endWaits ends the waits of an ended connection.
+func (c *connection) endWaits() {
 	var left []waiter
 	c.mu.Lock()
 	for p := range c.parked {
-		left = append(left, p.take())
+		left = append(left, p.remove())
 	}
 	c.parked = nil
 	c.mu.Unlock()
@@ -65,5 +65,5 @@ func (c *connection) leave() {
 	}
 }
 
-// errEnded is the outcome of a request that waited on a connection which has ended: nothing was asked for it.
+// errEnded is the outcome of a request that waited on an ended connection. Nothing was asked of the leader.
 func errEnded() error { return fmt.Errorf("%w: the connection ended", session.ErrClosed) }

@@ -38,8 +38,8 @@ func TestS1ConfirmsWhatWasReported(t *testing.T) {
 	})
 }
 
-// inPart has a server with session 1, whose table was taken at 1 s in round 2 and at 1.5 s in round 3. The touch at 1.3 s
-// is in round 3.
+// inPart has a server with session 1, whose table was swapped at 1 s in round 2 and at 1.5 s in round 3. The touch at
+// 1.3 s is in round 3.
 func inPart(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)
@@ -83,7 +83,7 @@ func TestS1NoTouchIsNewerThanItself(t *testing.T) {
 func TestS1NotTakenIsNotConfirmedInPart(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := inPart(t)
-		w.leader.beat(session.Heartbeat{Confirmed: 2, Processed: 3, NotTaken: []session.ID{1}})
+		w.leader.beat(session.Heartbeat{Confirmed: 2, Processed: 3, RejectedTouches: []session.ID{1}})
 		w.promises("of a session that was not taken, from its open", promised(1500*time.Millisecond))
 	})
 }
@@ -103,7 +103,7 @@ func TestS5NothingIsConfirmedAsOfATimeBeforeASuspension(t *testing.T) {
 	})
 }
 
-// told has the promises that a connection is told later.
+// told has the promises that a connection gets later.
 type told struct {
 	after []time.Duration
 	safe  []time.Duration
@@ -119,8 +119,8 @@ func (w *world) touches(ids ...session.ID) (session.Touched, *told) {
 	return touched, later
 }
 
-// S3: the answer to a touch promises what is confirmed. When the heartbeat after the one that reported it comes, more is
-// promised for the same touch.
+// S3: the answer to a touch promises what is confirmed. When the heartbeat after the one that reported it comes, more
+// is promised for the same touch.
 func TestS3ATouchIsPromisedMoreOnceItIsConfirmed(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -150,7 +150,7 @@ func TestS3ATouchIsPromisedMoreOnceItIsConfirmed(t *testing.T) {
 	})
 }
 
-// S3: nothing is told for a session that has ended since, or of a touch that was not taken.
+// S3: no promise follows for a session that has ended since, or for a refused touch.
 func TestS3NothingMoreIsPromised(t *testing.T) {
 	for name, then := range map[string]func(*world){
 		"the session ended": func(w *world) { w.move(1, 9) },
@@ -166,7 +166,7 @@ func TestS3NothingMoreIsPromised(t *testing.T) {
 				_, later := w.touches()
 				w.good()
 				then(w)
-				w.leader.beat(session.Heartbeat{Good: 3, Confirmed: 2, Processed: 3, NotTaken: []session.ID{1}})
+				w.leader.beat(session.Heartbeat{Good: 3, Confirmed: 2, Processed: 3, RejectedTouches: []session.ID{1}})
 				synctest.Wait()
 				if len(later.safe) > 0 {
 					t.Errorf("told %v", later.safe)
@@ -218,7 +218,7 @@ func TestS3ATokenWaitsForItsConfirmation(t *testing.T) {
 func TestS1NotTakenIsNotConfirmed(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := reported(t, 2)
-		w.leader.beat(session.Heartbeat{Confirmed: 2, NotTaken: []session.ID{1}})
+		w.leader.beat(session.Heartbeat{Confirmed: 2, RejectedTouches: []session.ID{1}})
 		w.promises("of the session that was not taken, from its open", promised(time.Second), 1)
 		w.promises("of the other session", promised(0), 2)
 	})
@@ -262,7 +262,7 @@ func TestS2ARepeatConfirmsNothing(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
-		s := session.Session{ID: 1, Timeout: timeout, Owner: 1, Attachment: 1}
+		s := session.Session{ID: 1, Spec: session.Spec{Timeout: timeout}, Owner: 1, Attachment: 1}
 		w.view.put(s)
 		done := w.opening()
 		l.reply(session.Reply{Seq: l.request().Seq, Session: s, Repeated: true})
@@ -312,12 +312,15 @@ func TestS5NobodyGetsPastTheDrop(t *testing.T) {
 		begin := make(chan struct{})
 		var wg sync.WaitGroup
 		for id := session.ID(1); id <= connections; id++ {
-			a := server.table.attach(session.Session{ID: id, Timeout: timeout, Attachment: uint64(id)},
+			a := server.table.attach(session.Session{
+				ID: id, Spec: session.Spec{Timeout: timeout},
+				Attachment: uint64(id),
+			},
 				nil, mark{tag: server.table.nextTag()}, 0)
 			wg.Go(func() {
 				<-begin
 				woken := instant{mono: server.clock.now(), wall: time.Now().Add(time.Hour).Round(0)}
-				server.clock.stalls.look(woken)
+				server.clock.stalls.observe(woken)
 				if safe, err := server.table.touch(a, woken.mono); err != nil || safe >= 0 {
 					t.Errorf("promise after an hour of suspension: %v, %v", safe, err)
 				}
@@ -332,7 +335,7 @@ func TestS5AnOpenOverASuspensionPromisesNothing(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
-		s := session.Session{ID: 1, Timeout: timeout, Owner: 1, Attachment: 1}
+		s := session.Session{ID: 1, Spec: session.Spec{Timeout: timeout}, Owner: 1, Attachment: 1}
 		w.view.put(s)
 		done := w.opening()
 		seq := l.request().Seq

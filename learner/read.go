@@ -1,42 +1,44 @@
 package learner
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 
+	"holdfast/learner/local"
 	"holdfast/session"
 )
 
-// maxScan bounds the sessions that one page of a list looks at. A page whose filter lets few sessions through ends
-// early, with a Next.
-const maxScan = 100_000
+// maxScan bounds the sessions that one page of a list examines. A page whose filter matches few sessions ends early,
+// with a Next.
+const maxScan = local.MaxScan
 
-// errRemainingUnknown refuses a filter by remaining time while the node is read-only: another node can answer it.
+// errRemainingUnknown refuses a filter by remaining time while the node is read-only. Another node can answer.
 var errRemainingUnknown = fmt.Errorf("%w: the remaining time is unknown without a leader", session.ErrReadOnly)
 
 // reader answers reads of sessions. Safe for concurrent use.
 type reader struct {
-	view     View
-	clock    *clock
-	standing *standing
-	wait     *applyWait
-	local    *Local
-	registry *registry
-	upstream *upstream
+	view      View
+	clock     *clock
+	modeFacts *modeFacts
+	wait      *applyWait
+	local     *local.Table
+	registry  *registry
+	upstream  *upstream
 }
 
-// find is [Server.Find].
+// find implements [Server.Find].
 func (r *reader) find(ctx context.Context, id session.ID, o session.ReadOptions) (session.Listed, error) {
-	if !r.local.decides(id) {
+	if !r.local.Decides(id) {
 		if err := r.wait.seen(ctx, o.Seen); err != nil {
 			return session.Listed{}, err
 		}
 	}
-	if listed, ok := r.findLocal(id); ok && r.local.decides(id) {
+	if listed, ok := r.findLocal(id); ok && r.local.Decides(id) {
 		return listed, nil
 	}
-	if c, ok := r.local.certificate(id); ok {
+	if c, ok := r.local.Certificate(id); ok {
 		return session.Listed{}, expired(&c)
 	}
 	if err := r.wait.seen(ctx, o.Seen); err != nil { // a local session has become global since
@@ -50,7 +52,7 @@ func (r *reader) find(ctx context.Context, id session.ID, o session.ReadOptions)
 		return session.Listed{}, err
 	}
 	if listed, ok := r.findLocal(id); ok {
-		return listed, nil // its upgrade had not taken effect when the read began
+		return listed, nil // the upgrade had not taken effect when the read began
 	}
 	found, ok := r.view.Session(id)
 	if !ok {
@@ -61,14 +63,14 @@ func (r *reader) find(ctx context.Context, id session.ID, o session.ReadOptions)
 
 // findLocal finds a local session of this node.
 func (r *reader) findLocal(id session.ID) (session.Listed, bool) {
-	return r.local.find(id, r.clock.look(), r.clock.stalls.stalled())
+	return r.local.Find(id, r.clock.checkedNow(), r.clock.stalls.stalled())
 }
 
-// findApplied is find in the applied state. The result is marked as applied here, because the node may be read-write
-// again before the client is told.
+// findApplied reads a session from the applied state. It marks the result as applied itself, because the node may be
+// read-write again by the time of the answer.
 func (r *reader) findApplied(id session.ID) (session.Listed, error) {
 	if listed, ok := r.findLocal(id); ok {
-		listed.Applied = true // the log may have more of it
+		listed.Applied = true // the log may have a newer state
 		return listed, nil
 	}
 	found, ok := r.view.Session(id)
@@ -78,12 +80,12 @@ func (r *reader) findApplied(id session.ID) (session.Listed, error) {
 	return session.Listed{Session: found, Remaining: -1, Applied: true}, nil
 }
 
-// readsApplied reports whether the node answers a read from the state that it has applied, without a leader (N3).
+// readsApplied reports whether the node answers a read from its applied state, without a leader (N3 stale reads).
 func (r *reader) readsApplied(o session.ReadOptions) bool {
-	return o.AllowReadOnly && r.standing.readOnly()
+	return o.AllowReadOnly && r.modeFacts.readOnly()
 }
 
-// list is [Server.List].
+// list implements [Server.List].
 func (r *reader) list(ctx context.Context, q session.Query) (session.Page, error) {
 	if err := r.wait.seen(ctx, q.Read.Seen); err != nil {
 		return session.Page{}, err
@@ -103,7 +105,7 @@ func (r *reader) list(ctx context.Context, q session.Query) (session.Page, error
 			return session.Page{}, err
 		}
 	}
-	local := r.local.list(q, r.clock.look(), r.clock.stalls.stalled()) // a later upgrade puts a session on both pages
+	locals := r.local.List(q, r.clock.checkedNow(), r.clock.stalls.stalled()) // a later upgrade puts a session on both pages
 	page := r.scan(q)
 	page.Applied = applied
 	if !applied && len(page.Sessions) > 0 {
@@ -111,26 +113,26 @@ func (r *reader) list(ctx context.Context, q session.Query) (session.Page, error
 			return session.Page{}, err
 		}
 	}
-	return merge(page, local, q.Size), nil
+	return merge(page, locals, q.Size), nil
 }
 
-// listLocal lists local sessions alone. It depends on another node only while a session on the page is being upgraded.
+// listLocal lists local sessions only. It depends on another node only while a session on the page is being upgraded.
 func (r *reader) listLocal(ctx context.Context, q session.Query) (session.Page, error) {
-	page := r.local.list(q, r.clock.look(), r.clock.stalls.stalled())
-	if !slices.ContainsFunc(page.Sessions, func(l session.Listed) bool { return !r.local.decides(l.Session.ID) }) {
+	page := r.local.List(q, r.clock.checkedNow(), r.clock.stalls.stalled())
+	if !slices.ContainsFunc(page.Sessions, func(l session.Listed) bool { return !r.local.Decides(l.Session.ID) }) {
 		return page, nil
 	}
 	if r.readsApplied(q.Read) {
-		page.Applied = true // the log may have more of it
+		page.Applied = true // the log may have a newer state
 		return page, nil
 	}
 	if _, err := r.sync(ctx, nil); err != nil {
 		return session.Page{}, err
 	}
-	return r.local.list(q, r.clock.look(), r.clock.stalls.stalled()), nil
+	return r.local.List(q, r.clock.checkedNow(), r.clock.stalls.stalled()), nil
 }
 
-// addRemaining asks the leader for the remaining times of a page's sessions, and keeps the sessions that match.
+// addRemaining asks the leader for the remaining times of a page's sessions, and keeps the matching sessions.
 func (r *reader) addRemaining(ctx context.Context, q session.Query, page *session.Page) error {
 	ids := make([]session.ID, len(page.Sessions))
 	for i := range page.Sessions {
@@ -151,7 +153,7 @@ func (r *reader) addRemaining(ctx context.Context, q session.Query, page *sessio
 	return nil
 }
 
-// scan gathers the sessions of the state that pass the filter, without remaining times.
+// scan collects the matching sessions of the state, without remaining times.
 func (r *reader) scan(q session.Query) session.Page {
 	var page session.Page
 	scanned := 0
@@ -171,8 +173,8 @@ func (r *reader) scan(q session.Query) session.Page {
 	return page
 }
 
-// sync returns once this node has applied everything that was answered before the call (R4), with the remaining times
-// of ids.
+// sync returns once this node has applied everything that was answered before the call (R4 leadership needs a good
+// round), with the remaining times of ids.
 func (r *reader) sync(ctx context.Context, ids []session.ID) (session.Reply, error) {
 	reply, err := r.upstream.ask(ctx, session.Request{Read: &session.ReadRequest{Remaining: ids}})
 	if err != nil {
@@ -183,4 +185,27 @@ func (r *reader) sync(ctx context.Context, ids []session.ID) (session.Reply, err
 			len(reply.Remaining))
 	}
 	return reply, r.wait.index(ctx, reply.Index)
+}
+
+// merge merges two pages, each of which is complete up to its Next. If both have a session, the global entry counts:
+// the session became global after the local page was made.
+func merge(global, ours session.Page, size int) session.Page {
+	next := global.Next
+	if next == 0 || ours.Next != 0 && ours.Next < next {
+		next = ours.Next
+	}
+	all := slices.Concat(global.Sessions, ours.Sessions)
+	slices.SortStableFunc(all, func(x, y session.Listed) int { return cmp.Compare(x.Session.ID, y.Session.ID) })
+	all = slices.CompactFunc(all, func(x, y session.Listed) bool { return x.Session.ID == y.Session.ID })
+	if next != 0 {
+		i, _ := slices.BinarySearchFunc(all, next+1, func(x session.Listed, id session.ID) int {
+			return cmp.Compare(x.Session.ID, id)
+		})
+		all = all[:i]
+	}
+	if len(all) > size {
+		all = all[:size]
+		next = all[size-1].Session.ID
+	}
+	return session.Page{Sessions: all, Next: next, Applied: global.Applied}
 }

@@ -26,7 +26,7 @@ func TestN2RefusedBeforeAnythingIsAsked(t *testing.T) {
 		elsewhere.Credential, _ = w.view.Credential(elsewhere.ID)
 		for what, do := range map[string]func() error{
 			"open": func() error {
-				_, err := w.conn.Open(ctx, session.OpenRequest{Timeout: timeout})
+				_, err := w.conn.Open(ctx, session.OpenRequest{Spec: session.Spec{Timeout: timeout}})
 				return err
 			},
 			"resume": func() error {
@@ -57,7 +57,7 @@ func TestN2RefusedBeforeAnythingIsAsked(t *testing.T) {
 			},
 			"open that waits for no one": func() error {
 				told := errors.New("not told")
-				w.server.upstream.submit(session.Request{Open: &session.OpenRequest{Timeout: timeout}},
+				w.server.upstream.submit(session.Request{Open: &session.OpenRequest{Spec: session.Spec{Timeout: timeout}}},
 					func(_ session.Reply, err error) { told = err })
 				return told
 			},
@@ -71,7 +71,7 @@ func TestN2RefusedBeforeAnythingIsAsked(t *testing.T) {
 			}
 			w.unasked(what)
 		}
-		if f := w.server.local.flightOf(own.Session.ID); f != nil {
+		if !w.server.local.Decides(own.Session.ID) {
 			t.Error("an upgrade is under way")
 		}
 	})
@@ -120,7 +120,7 @@ func TestN2UnderWay(t *testing.T) {
 		asked := w.leader.request()
 		time.Sleep(readOnlyAfter + look)
 		w.is(session.ModeReadOnly)
-		s := session.Session{ID: 1, Timeout: timeout, Owner: 1, Attachment: 1}
+		s := session.Session{ID: 1, Spec: session.Spec{Timeout: timeout}, Owner: 1, Attachment: 1}
 		w.view.put(s)
 		w.leader.reply(session.Reply{Seq: asked.Seq, Term: 1, Session: s})
 		if got := <-done; got.err != nil {
@@ -202,7 +202,7 @@ func TestN3OtherReadsAreLinearizable(t *testing.T) {
 	})
 }
 
-// N3: an answer from the applied state is marked, even when the node is read-write again before the client is told.
+// N3: an answer from the applied state is marked, even when the node is read-write again before the answer is sent.
 func TestN3OldStateSaysSo(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w, g := cutOff(t)
@@ -276,7 +276,7 @@ func TestN2AnUpgradeOfUnknownOutcomeIsNotRefused(t *testing.T) {
 			t.Fatalf("answered %+v while the outcome is unknown", got)
 		default:
 		}
-		if w.server.local.flightOf(own.Session.ID) == nil || w.events.ends() > 0 {
+		if w.server.local.Decides(own.Session.ID) || w.events.ends() > 0 {
 			t.Error("the session is local again, or has ended, while the outcome is unknown (L8)")
 		}
 		w.follow()

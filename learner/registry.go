@@ -6,17 +6,18 @@ import (
 	"crypto/subtle"
 	"errors"
 
+	"holdfast/learner/local"
 	"holdfast/session"
 )
 
-// registry answers what this node knows of a session that it does not serve: from its replicated state, and from the
-// local sessions that it remembers. Safe for concurrent use.
+// registry answers requests about sessions that this node does not serve, from the replicated state and from the
+// remembered local sessions. Safe for concurrent use.
 type registry struct {
 	node session.Node
 	// locals is set when the cluster allows local sessions.
 	locals bool
 	view   Sessions
-	local  *Local
+	local  *local.Table
 	wait   *applyWait
 }
 
@@ -32,15 +33,15 @@ func (r *registry) authentic(t session.Token) error {
 	return nil
 }
 
-// certificate returns how a session ended, false when this node does not know.
+// certificate returns a session's certificate; false when this node has none.
 func (r *registry) certificate(id session.ID) (session.Certificate, bool) {
 	if c, ok := r.view.Certificate(id); ok {
 		return c, true
 	}
-	return r.local.certificate(id)
+	return r.local.Certificate(id)
 }
 
-// gone returns the refusal of a session that neither the state nor this node holds.
+// gone returns the refusal for a session that is neither in the state nor local.
 func (r *registry) gone(id session.ID) error {
 	if certificate, ok := r.certificate(id); ok {
 		return expired(&certificate)
@@ -48,8 +49,8 @@ func (r *registry) gone(id session.ID) error {
 	return &session.ExpiredError{ID: id}
 }
 
-// moved returns the refusal of a session that is not served here, or not through the attachment that the client named.
-// It names the instance that has the session now, as far as this node knows.
+// moved returns the refusal for a session that is not served here, or not through the client's attachment. It names the
+// instance that has the session now, if this node knows it.
 func (r *registry) moved(id session.ID) error {
 	if now, ok := r.view.Session(id); ok {
 		return session.MovedTo(now)
@@ -57,8 +58,9 @@ func (r *registry) moved(id session.ID) error {
 	return session.ErrMoved
 }
 
-// notHere returns the refusal of a session that no attachment of a connection serves. It says that the session has
-// ended only when the node knows the end: an id alone does not tell whether the node has applied the open yet (M5).
+// notHere returns the refusal for a session without an attachment on the connection. It reports the session as ended
+// only when the node knows the end: an id alone does not say whether the node has applied the open yet (M5 lagging, not
+// expired).
 func (r *registry) notHere(id session.ID) error {
 	if certificate, ok := r.certificate(id); ok {
 		return expired(&certificate)
@@ -66,12 +68,13 @@ func (r *registry) notHere(id session.ID) error {
 	return r.moved(id)
 }
 
-// explain completes the leader's refusal of a request for the session of a token. A refusal that the session has moved
-// or ended is returned once this node has applied the move or the end: the index of the answer to the client would
-// otherwise be below what the answer tells (N4). An end gets its certificate. Without a certificate, a local token's
-// refusal names the only node that can know more (L6), while a global token shows that the log has known the session.
+// explain completes the leader's refusal of a request for the session of a token. A refusal because the session has
+// moved or ended is returned once this node has applied the move or the end, so that the index of the client's answer
+// covers the answer's content (N4 seen index). An end gets its certificate. Without a certificate, the refusal of a
+// local token names the only node that can know more (L6 unknown local sessions), while a global token proves that the
+// log has known the session.
 //
-// A leader that has committed the upgrade of a session but not applied it says that the session has ended. When this
+// A leader that has committed the upgrade of a session but not applied it reports the session as ended. When this
 // node's state has the session, the refusal is session.ErrLagging instead (M5).
 func (r *registry) explain(ctx context.Context, reply session.Reply, err error, t session.Token) error {
 	if !ofTheLog(err) {
@@ -83,12 +86,12 @@ func (r *registry) explain(ctx context.Context, reply session.Reply, err error, 
 	return r.explained(err, t)
 }
 
-// ofTheLog reports whether a refusal says that the session has moved or ended: something that the log has decided.
+// ofTheLog reports whether a refusal says that the session has moved or ended, which the log decides.
 func ofTheLog(err error) bool {
 	return errors.Is(err, session.ErrMoved) || errors.Is(err, session.ErrExpired)
 }
 
-// explained is explain once this node has applied the index of the leader's reply.
+// explained completes a refusal as explain does, after this node has applied the index of the leader's reply.
 func (r *registry) explained(err error, t session.Token) error {
 	gone := (*session.ExpiredError)(nil)
 	if errors.As(err, &gone); gone == nil || gone.Certificate != nil {

@@ -8,23 +8,24 @@ import (
 	"holdfast/session"
 )
 
-// relay is what a node does under one leader, over one link: it answers heartbeats and forwards requests.
+// relay is a node's work under one leader, over one link: it answers heartbeats and forwards requests.
 type relay struct {
 	link Link
-	// term is the leader's.
+	// term is the leader's term.
 	term  uint64
 	table *TouchTable
-	// heard takes in a heartbeat, judge the comparison in it; judge may be nil, see Config.Judge.
-	heard func(term uint64, beat *session.Heartbeat)
-	// confirmed is told when the table may have confirmed touches.
-	confirmed func()
-	judge     func(reported session.StateDigest, found session.Comparison)
-	// beats holds the one heartbeat that is not answered yet (R1).
+	// recordHeartbeat processes a heartbeat, onComparison the comparison in it; onComparison may be nil, see
+	// Config.OnComparison.
+	recordHeartbeat func(term uint64, beat *session.Heartbeat)
+	// confirmed is called when the table may have confirmed touches.
+	confirmed    func()
+	onComparison func(reported session.StateDigest, found session.Comparison)
+	// beats holds the one unanswered heartbeat (R1 rounds).
 	beats chan session.Heartbeat
-	// answerer belongs to the writer, but for its log of answers.
+	// Only the writing goroutine uses answerer, apart from its log of answers.
 	answerer *answerer
 	calls    *calls
-	// forwarder sends writes; nil if the leader takes none.
+	// forwarder sends writes; nil if the leader accepts none.
 	forwarder *forwarder
 }
 
@@ -39,23 +40,23 @@ func newRelay(s *Server, link Link) (*relay, error) {
 	if m.Welcome == nil {
 		return nil, fmt.Errorf("%w: its first message is not a welcome", errProtocol)
 	}
-	// Good rounds of a term count as newer than those of all earlier terms (S4). A term that Raft has not reached would
-	// keep the rounds of Raft's own leaders from counting for ever. A true leader's Raft is as far as its tracker, and
-	// this node's Raft soon hears of the term.
+	// Good rounds of a term count as newer than those of all earlier terms (S4 jeopardy). A term that Raft has not
+	// reached would keep the rounds of Raft's own leaders from counting for ever. A genuine leader's Raft is as far as
+	// its tracker, and this node's Raft soon reaches the term.
 	if own := s.view.Term(); m.Welcome.Term > own {
 		return nil, fmt.Errorf("%w: the welcome names term %d, but this node's Raft is in term %d", session.ErrNoLeader,
 			m.Welcome.Term, own)
 	}
 	return &relay{
-		link:      link,
-		term:      m.Welcome.Term,
-		table:     s.table,
-		heard:     s.heard,
-		confirmed: s.confirmations.look,
-		judge:     s.cfg.Judge,
-		beats:     make(chan session.Heartbeat, 1),
+		link:            link,
+		term:            m.Welcome.Term,
+		table:           s.table,
+		recordHeartbeat: s.recordHeartbeat,
+		confirmed:       s.confirmations.recheck,
+		onComparison:    s.cfg.OnComparison,
+		beats:           make(chan session.Heartbeat, 1),
 		answerer: &answerer{
-			link: link, table: s.table, clock: s.clock, view: s.view, log: &answerLog{}, drain: &s.standing.drain,
+			link: link, table: s.table, clock: s.clock, view: s.view, log: &answerLog{}, drain: &s.modeFacts.drain,
 			full: s.cfg.FullDisk,
 		},
 		calls:     newCalls(),
@@ -81,7 +82,7 @@ func (r *relay) run() error {
 	return errors.Join(err, sendErr)
 }
 
-// read takes in the leader's messages.
+// read processes the leader's messages.
 func (r *relay) read() error {
 	for {
 		m, err := r.link.Recv()
@@ -90,11 +91,11 @@ func (r *relay) read() error {
 		}
 		switch {
 		case m.Heartbeat != nil:
-			r.hear(m.Heartbeat)
+			r.receiveHeartbeat(m.Heartbeat)
 			select {
 			case r.beats <- *m.Heartbeat:
 			default:
-				return fmt.Errorf("%w: heartbeat of round %d came before the one before it was answered", errProtocol,
+				return fmt.Errorf("%w: heartbeat of round %d came before the answer to the previous heartbeat", errProtocol,
 					m.Heartbeat.Round)
 			}
 		default:
@@ -103,21 +104,21 @@ func (r *relay) read() error {
 	}
 }
 
-// hear takes in a heartbeat before it is answered: what is confirmed (S1), whether a round was good (S4), and how far
-// the leader has applied (M3).
-func (r *relay) hear(beat *session.Heartbeat) {
+// receiveHeartbeat processes a heartbeat before it is answered: the confirmed touches (S1 confirmed touches), whether a
+// round was good (S4), and the leader's progress (M3 served in the leader's term).
+func (r *relay) receiveHeartbeat(beat *session.Heartbeat) {
 	log := r.answerer.log
-	if told := log.heard(beat.Confirmed, beat.Processed); told.processed > 0 || len(beat.NotTaken) > 0 {
-		r.table.confirm(told, beat.NotTaken)
+	if confirmed := log.confirm(beat.Confirmed, beat.Processed); confirmed.processed > 0 || len(beat.RejectedTouches) > 0 {
+		r.table.confirm(confirmed, beat.RejectedTouches)
 		r.confirmed()
 	}
-	r.heard(r.term, beat)
-	if r.judge != nil {
-		r.judge(log.digest(), beat.Compared)
+	r.recordHeartbeat(r.term, beat)
+	if r.onComparison != nil {
+		r.onComparison(log.digest(), beat.Compared)
 	}
 }
 
-// write sends answers and requests. It is the only goroutine that sends.
+// write sends answers and requests. Only its goroutine sends.
 func (r *relay) write() error {
 	r.table.beginStream()
 	first := true
@@ -129,7 +130,7 @@ func (r *relay) write() error {
 			}
 			first = false
 		case <-r.calls.wake:
-			requests := r.calls.take()
+			requests := r.calls.nextBatch()
 			if len(requests) == 0 {
 				continue
 			}

@@ -6,9 +6,9 @@ import (
 	"holdfast/session"
 )
 
-// connectionEnded tells the leader that the connection of some attachments has ended, if a client process took their
-// sessions from another one less than half a timeout ago: the other process may have them back now (M7). A lost message
-// costs the other process that time.
+// connectionEnded reports to the leader that the connection of some attachments has ended, if a client process took
+// their sessions over from another process less than half a timeout ago: the other process may have them back now (M7
+// no take-over from a living holder). If the message is lost, the other process waits for the rest of that time.
 func (s *Server) connectionEnded(all ...*attached) {
 	releases := make([]session.Release, 0, len(all))
 	for _, a := range all {
@@ -19,7 +19,7 @@ func (s *Server) connectionEnded(all ...*attached) {
 	s.release(releases)
 }
 
-// release tells the leader of the releases of sessions that were taken over less than half a timeout ago.
+// release reports to the leader the released sessions whose take-over is less than half a timeout old.
 func (s *Server) release(all []session.Release) {
 	now := s.clock.now()
 	all = slices.DeleteFunc(all, func(r session.Release) bool {
@@ -28,17 +28,17 @@ func (s *Server) release(all []session.Release) {
 	})
 	s.takeOvers.Release(all...)
 	for part := range slices.Chunk(all, session.MaxReleases) {
-		s.tellReleased(part)
+		s.sendReleases(part)
 	}
 }
 
-// unwanted releases the session of a reply whose client has gone meanwhile. This node may not have applied the move yet.
-func (s *Server) unwanted(reply session.Reply, err error) {
+// releaseUnwanted releases the session of a reply whose client is gone. This node may not have applied the move yet.
+func (s *Server) releaseUnwanted(reply session.Reply, err error) {
 	if one := &reply.Session; err == nil && one.Owner == s.cfg.Node {
-		s.tellReleased([]session.Release{{ID: one.ID, Attachment: one.Attachment}})
+		s.sendReleases([]session.Release{{ID: one.ID, Attachment: one.Attachment}})
 	}
 }
 
-func (s *Server) tellReleased(all []session.Release) {
+func (s *Server) sendReleases(all []session.Release) {
 	s.upstream.submit(session.Request{Release: all}, func(session.Reply, error) {})
 }

@@ -10,10 +10,11 @@ import (
 	"holdfast/test/bubble"
 )
 
-// takenBy applies that instance 2 has taken session 1 from a former instance to this node, and resumes it through c.
+// takenBy applies that instance 2 has taken session 1 over from a former instance to this node, and resumes it through
+// c.
 func (w *world) takenBy(ctx context.Context, c session.Connection) {
 	w.t.Helper()
-	w.view.put(session.Session{ID: 1, Timeout: timeout, Owner: 2, Attachment: 6, Instance: 3})
+	w.view.put(session.Session{ID: 1, Spec: session.Spec{Timeout: timeout}, Owner: 2, Attachment: 6, Instance: 3})
 	w.comesHere(ctx, c, 3)
 }
 
@@ -24,7 +25,7 @@ func (w *world) comesHere(ctx context.Context, c session.Connection, former uint
 		return c.Resume(ctx, session.ResumeRequest{Token: w.token(1, 6), Instance: 2, Attempt: 1})
 	})
 	r := w.leader.request()
-	now := session.Session{ID: 1, Timeout: timeout, Owner: 1, Attachment: 7, Instance: 2}
+	now := session.Session{ID: 1, Spec: session.Spec{Timeout: timeout}, Owner: 1, Attachment: 7, Instance: 2}
 	w.view.put(now)
 	w.server.Applied(0, 1, []session.Change{{Kind: session.Moved, Session: now, Former: former}})
 	w.leader.reply(session.Reply{Seq: r.Seq, Term: 1, Session: now})
@@ -33,7 +34,7 @@ func (w *world) comesHere(ctx context.Context, c session.Connection, former uint
 	}
 }
 
-// left fails unless the next request tells the leader that session 1 has no connection.
+// left fails unless the next request reports to the leader that session 1 has no connection.
 func (w *world) left() {
 	w.t.Helper()
 	w.settle()
@@ -42,7 +43,7 @@ func (w *world) left() {
 	}
 }
 
-// M7: the leader is told when a connection ends soon after its client has taken a session, and not later.
+// M7: the leader learns of it when a connection ends soon after its client has taken a session over, and not later.
 func TestM7ConnectionsThatEnd(t *testing.T) {
 	for name, after := range map[string]time.Duration{"soon": timeout/2 - time.Millisecond, "later": timeout / 2} {
 		t.Run(name, func(t *testing.T) {
@@ -63,12 +64,12 @@ func TestM7ConnectionsThatEnd(t *testing.T) {
 	}
 }
 
-// M7: so it is when the client took the session at another node, and came here afterwards.
+// M7: so it is when the client took the session over at another node, and came here afterwards.
 func TestM7AHolderThatHasMoved(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.follow()
-		taken := session.Session{ID: 1, Timeout: timeout, Owner: 2, Attachment: 6, Instance: 2}
+		taken := session.Session{ID: 1, Spec: session.Spec{Timeout: timeout}, Owner: 2, Attachment: 6, Instance: 2}
 		w.view.put(taken)
 		w.server.Applied(0, 1, []session.Change{{Kind: session.Moved, Session: taken, Former: 3}})
 		c := w.connect(&events{})
@@ -93,7 +94,7 @@ func TestM7AClientThatGoesBeforeTheReply(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
-		w.view.put(session.Session{ID: 1, Timeout: timeout, Owner: 2, Attachment: 6, Instance: 3})
+		w.view.put(session.Session{ID: 1, Spec: session.Spec{Timeout: timeout}, Owner: 2, Attachment: 6, Instance: 3})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := later(func() (session.Grant, error) {
 			return w.conn.Resume(ctx, session.ResumeRequest{Token: w.token(1, 6), Instance: 2, Attempt: 1})
@@ -104,7 +105,7 @@ func TestM7AClientThatGoesBeforeTheReply(t *testing.T) {
 			t.Fatal("a resume without a reply was granted")
 		}
 		l.reply(session.Reply{Seq: r.Seq, Term: 1, Session: session.Session{
-			ID: 1, Timeout: timeout, Owner: 1, Attachment: 7, Instance: 2,
+			ID: 1, Spec: session.Spec{Timeout: timeout}, Owner: 1, Attachment: 7, Instance: 2,
 		}})
 		w.left()
 	})
@@ -133,24 +134,24 @@ func TestM7AClientThatGoesBeforeTheReplyToMany(t *testing.T) {
 			t.Errorf("the leader was asked %+v, want that the connection of two sessions has ended", r)
 		}
 		l.reply(session.Reply{Seq: alone.Seq, Term: 1, Session: session.Session{
-			ID: 1, Timeout: timeout, Owner: 1, Attachment: 7, Instance: 2,
+			ID: 1, Spec: session.Spec{Timeout: timeout}, Owner: 1, Attachment: 7, Instance: 2,
 		}})
 		<-one
 		w.left()
 	})
 }
 
-// M7: an open takes no session from another client, so nothing is released when its client goes away.
+// M7: an open takes no session over from another client, so nothing is released when its client goes away.
 func TestM7AnOpenReleasesNothing(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
 		c := w.connect(&events{}).(*connection)
-		one := w.starting(c, session.Request{Open: &session.OpenRequest{Timeout: timeout}})
+		one := w.starting(c, session.Request{Open: &session.OpenRequest{Spec: session.Spec{Timeout: timeout}}})
 		asked := l.request()
 		c.Disconnect()
 		l.reply(session.Reply{Seq: asked.Seq, Term: 1, Session: session.Session{
-			ID: 1, Timeout: timeout, Owner: 1, Attachment: 7, Instance: 2,
+			ID: 1, Spec: session.Spec{Timeout: timeout}, Owner: 1, Attachment: 7, Instance: 2,
 		}})
 		<-one
 		w.unasked("the end of the client of an open")

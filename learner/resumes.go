@@ -9,21 +9,21 @@ import (
 	"holdfast/session"
 )
 
-// resuming is a request to resume many sessions on its way to the leader and back, like asked: no goroutine waits. It
-// is one request, one wait for this node's state, and one answer.
+// resuming is a request to resume many sessions on its way to the leader and back. As with leaderRequest, no goroutine
+// waits for it. All its sessions share one request, one wait for this node's state, and one answer.
 //
 //	StartResumes --> [seen: park] --> upstream --> replied --> applyQueue (M3) --> grants --> done
 type resuming struct {
 	conn *connection
-	// request has the sessions that the leader is asked for, at are their positions in outcomes.
+	// request has the sessions to ask the leader for, and at their positions in outcomes.
 	request session.ResumesRequest
 	at      []int
-	// received is when the request was sent to the leader, which is not before it came.
+	// received is the moment at which the request was sent to the leader, which is not before it arrived.
 	received time.Duration
 	outcomes []session.Resumed
 	done     func([]session.Resumed)
 
-	// answered is set once moved is there: what the leader has answered.
+	// answered is set once moved has the leader's answer.
 	answered bool
 	moved    []session.MoveResult
 }
@@ -38,13 +38,14 @@ func (c *connection) StartResumes(r session.ResumesRequest, done func([]session.
 	waits := c.server.view.AppliedIndex() < r.Seen
 	for i := range r.Sessions {
 		one := &r.Sessions[i]
-		if c.server.local.has(one.ID) {
-			// The token says that the session is global, and this node's state does not show it yet (M5). Its upgrade may be
-			// under way here. The other sessions do not wait for that (M1).
+		if c.server.local.Has(one.ID) {
+			// The token says that the session is global, but this node's state does not show it yet (M5 lagging, not
+			// expired), perhaps because its upgrade runs here. The other sessions do not wait for that (M1 a resume is
+			// a move).
 			b.refuse(i, session.ErrLagging)
 			continue
 		}
-		if waits { // only who holds a session has seen an index
+		if waits { // only the holder of a session has seen an index
 			if err := c.server.registry.authentic(one.Token()); errors.Is(err, session.ErrBadCredential) {
 				b.refuse(i, err)
 				continue
@@ -59,7 +60,7 @@ func (c *connection) StartResumes(r session.ResumesRequest, done func([]session.
 		b.done(b.outcomes)
 	case !waits:
 		b.ask()
-	case s.standing.readOnly(): // the leader would be asked later, and refused at once (N2)
+	case s.modeFacts.readOnly(): // before the wait, which would end in the same refusal (N2 read-only refusals)
 		b.refuseAll(session.ErrReadOnly)
 	default:
 		c.park(r.Seen, b) // N4
@@ -68,7 +69,8 @@ func (c *connection) StartResumes(r session.ResumesRequest, done func([]session.
 
 func (b *resuming) refuse(i int, err error) { b.outcomes[i] = session.Resumed{SafeFor: -1, Err: err} }
 
-// refuseAll refuses all sessions that have no outcome yet, and tells all outcomes. Those that have moved here are released.
+// refuseAll refuses all sessions without an outcome, and answers the request. It releases the sessions that have moved
+// here.
 func (b *resuming) refuseAll(err error) {
 	var all []session.Release
 	for n := range b.moved {
@@ -77,7 +79,7 @@ func (b *resuming) refuseAll(err error) {
 		}
 	}
 	for part := range slices.Chunk(all, session.MaxReleases) {
-		b.conn.server.tellReleased(part)
+		b.conn.server.sendReleases(part)
 	}
 	for _, i := range b.at {
 		b.refuse(i, err)
@@ -88,9 +90,9 @@ func (b *resuming) refuseAll(err error) {
 // ask sends the request to the leader.
 func (b *resuming) ask() {
 	s := b.conn.server
-	b.received = s.clock.look()
+	b.received = s.clock.checkedNow()
 	request := session.Request{Resumes: &b.request, Trace: b.request.Trace}
-	r, err := s.upstream.way(request)
+	r, err := s.upstream.relayFor(request)
 	if err != nil {
 		b.refuseAll(err)
 		return
@@ -98,7 +100,8 @@ func (b *resuming) ask() {
 	r.calls.submit(request, b.replied)
 }
 
-// replied takes the leader's reply. What it tells is shown once this node has applied it too (M3, N4).
+// replied receives the leader's reply. Its effect is shown once this node has applied the entry too (M3 served in the
+// leader's term, N4 seen index).
 func (b *resuming) replied(reply session.Reply, refusal error) {
 	switch {
 	case refusal != nil:
@@ -112,11 +115,11 @@ func (b *resuming) replied(reply session.Reply, refusal error) {
 	}
 }
 
-// applied goes on with a request whose wait is over.
+// applied continues a request whose wait is over.
 func (b *resuming) applied(behind error) {
 	step := b.outcome
 	if !b.answered {
-		step = b.ask // this node has applied what the client has seen
+		step = b.ask // this node has applied the index that the client has seen
 	}
 	if behind == nil {
 		behind = guarded(step)
@@ -126,17 +129,17 @@ func (b *resuming) applied(behind error) {
 	}
 }
 
-// outcome tells what became of the sessions: this node has applied the reply's index.
+// outcome answers the request. This node has applied the reply's index.
 func (b *resuming) outcome() {
 	c := b.conn
 	if c.over.Load() {
-		// The client repeats the request through another connection, which serves the sessions then.
+		// The client repeats the request over another connection, which then serves the sessions.
 		b.refuseAll(fmt.Errorf("%w: the connection ended", session.ErrOutcomeUnknown))
 		return
 	}
 	s := c.server
 	confirmed := mark{tag: s.table.nextTag(), at: b.received}
-	now := s.clock.look()
+	now := s.clock.checkedNow()
 	if s.clock.stalls.suspendedSince(b.received) {
 		confirmed = mark{}
 	}
@@ -144,7 +147,7 @@ func (b *resuming) outcome() {
 	for n, i := range b.at {
 		var a *attached
 		var err error
-		// a panic is the outcome of its session, because others are served by then
+		// a panic affects its own session only, because others are already served
 		if panicked := guarded(func() { a, err = b.serve(n, confirmed, now) }); panicked != nil {
 			err = panicked
 		}
@@ -158,14 +161,14 @@ func (b *resuming) outcome() {
 	b.done(b.outcomes)
 }
 
-// serve serves the n-th session if it has moved, or returns why it has not.
+// serve serves the n-th session if it has moved, otherwise returns why not.
 func (b *resuming) serve(n int, confirmed mark, now time.Duration) (*attached, error) {
 	s, one, asked := b.conn.server, &b.moved[n], &b.request.Sessions[n]
 	if one.Err != nil {
 		return nil, s.registry.explained(one.Err, asked.Token())
 	}
 	if one.Repeated {
-		confirmed = mark{} // an earlier entry had done it: that confirms no touch (S2)
+		confirmed = mark{} // a repeat confirms no touch (S2 opens and moves are touches)
 	}
 	a, err := s.attachMoved(asked.ID, one.Attachment, b.conn, confirmed, now)
 	if err != nil {
@@ -174,15 +177,15 @@ func (b *resuming) serve(n int, confirmed mark, now time.Duration) (*attached, e
 	outcome := session.Resumed{Attachment: one.Attachment, SafeFor: -1}
 	outcome.Applied, outcome.Floor = a.conn.server.tree.Numbers(asked.ID)
 	if confirmed.tag != 0 {
-		// The client counts from its sending of the request, so the full promise is safe (S3 with k = r).
-		outcome.SafeFor = safeFor(a.timeout(), 0)
+		// The client counts from the moment when it sent the request, so the full promise is safe (S3 with k = r).
+		outcome.SafeFor = session.SafeFor(a.timeout(), 0)
 	}
 	b.outcomes[b.at[n]] = outcome
 	return a, nil
 }
 
-// attachMoved serves an attachment of a session that a move here has made, unless the state has a newer one or the end
-// of the session.
+// attachMoved serves the attachment of a session moved here, unless the state has a newer attachment or the end of the
+// session.
 func (s *Server) attachMoved(id session.ID, attachment uint64, c *connection, confirmed mark,
 	now time.Duration,
 ) (*attached, error) {

@@ -48,7 +48,10 @@ func (w *world) untoldResumes(what string, told <-chan []session.Resumed) {
 // owned puts sessions of this node into the state, with an attachment each.
 func (w *world) owned(attachments map[session.ID]uint64) {
 	for id, attachment := range attachments {
-		w.view.put(session.Session{ID: id, Timeout: timeout, Owner: 1, Attachment: attachment, Instance: 9})
+		w.view.put(session.Session{
+			ID: id, Spec: session.Spec{Timeout: timeout}, Owner: 1, Attachment: attachment,
+			Instance: 9,
+		})
 	}
 }
 
@@ -62,7 +65,7 @@ func wantOutcomes(t *testing.T, got []session.Resumed, want ...error) {
 }
 
 // M3: many resumes are one request to the leader. Each session is served once this node has applied the entry, and not
-// before; a refused one is not. The promise counts from the moment the request came (S2).
+// before; a refused one is not. The promise counts from the moment the request came (S2 opens and moves are touches).
 func TestM3ResumesServeOnlyWhatIsApplied(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -123,8 +126,8 @@ func TestM4ResumesOfWhatHasMovedOn(t *testing.T) {
 	})
 }
 
-// Nothing is asked of the leader before this node has applied what the client has seen (N4), nor while it is read-only
-// (N2), nor for a session that is here as a local one (M5).
+// Nothing is asked of the leader before this node has applied what the client has seen (N4 seen index), nor while it is
+// read-only (N2 read-only refusals), nor for a session that is here as a local one (M5 lagging, not expired).
 func TestN4ResumesWaitForWhatWasSeen(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorldOf(t, localConfig())
@@ -194,8 +197,8 @@ func TestResumesThatFailAsAWhole(t *testing.T) {
 	}
 }
 
-// A panic while the outcome of many resumes is taken is the outcome of its session alone. That session is not served,
-// whichever step it was in, and the others are.
+// A panic while the outcome of many resumes is processed is the outcome of its session alone. That session is not
+// served, whichever step it was in, and the others are.
 func TestAPanicAmongResumesIsOneOutcome(t *testing.T) {
 	for call := 1; call <= 2; call++ { // a look at the state before the session is in the table, and one after that
 		bubble.Test(t, func(t *testing.T) {
@@ -232,8 +235,8 @@ func TestAPanicAmongResumesIsOneOutcome(t *testing.T) {
 	}
 }
 
-// A connection that ends while the outcome of its requests is taken keeps none of their sessions: the table refers to
-// it as long as they live, so they would live as long as it.
+// A connection that ends while the outcome of its requests is processed keeps none of their sessions: the table refers
+// to it as long as they live, so they would live as long as it.
 func TestAnEndedConnectionKeepsNoSessions(t *testing.T) {
 	for name, ask := range map[string]func(w *world, c session.Connection, l *fakeLeader){
 		"one resume": func(w *world, c session.Connection, l *fakeLeader) {

@@ -11,7 +11,7 @@ import (
 	"holdfast/test/bubble"
 )
 
-// N4: the node tells a client of a move once it has applied the move itself, and is LAGGING after a bounded wait.
+// N4: the node reports a move to a client once it has applied the move itself, and is LAGGING after a bounded wait.
 func TestN4AMoveThatIsNotAppliedHereIsNotTold(t *testing.T) {
 	for name, do := range map[string]func(w *world, g session.Grant) error{
 		"resume": func(w *world, g session.Grant) error {
@@ -73,7 +73,7 @@ func TestN4ALocalSessionNeedsNoLeader(t *testing.T) {
 		if err := w.conn.Close(t.Context(), own.Token); err != nil {
 			t.Fatal(err)
 		}
-		// Only the node knows how the session ended, too (N2).
+		// Only the node knows how the session ended, too (N2 read-only refusals).
 		_, err := w.conn.Resume(t.Context(),
 			session.ResumeRequest{Token: own.Token, Instance: 1, Attempt: 30, Seen: 100})
 		if gone, ok := errors.AsType[*session.ExpiredError](err); !ok || gone.Certificate == nil {
@@ -87,7 +87,7 @@ func TestN4ALocalSessionNeedsNoLeader(t *testing.T) {
 	})
 }
 
-// N4, L8: while an upgrade is under way the log may know the session, so the node waits for what the client has seen.
+// N4, L8: during an upgrade the log may know the session, so the node waits for the index that the client has seen.
 func TestN4AnUpgradeUnderWayIsNotTheNodesAlone(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := readWrite(t)
@@ -175,7 +175,7 @@ func TestN4SeenBeforeTheLeaderIsAsked(t *testing.T) {
 		time.AfterFunc(time.Second/2, func() { w.view.apply(8) })
 		done := later(func() (session.Grant, error) { return w.conn.Resume(t.Context(), resume) })
 		asked := w.leader.request()
-		s := session.Session{ID: 1, Timeout: timeout, Owner: 1, Attachment: 2}
+		s := session.Session{ID: 1, Spec: session.Spec{Timeout: timeout}, Owner: 1, Attachment: 2}
 		w.view.put(s)
 		w.leader.reply(session.Reply{Seq: asked.Seq, Term: 1, Session: s})
 		if got := <-done; got.err != nil || asked.Resume == nil {
@@ -184,7 +184,7 @@ func TestN4SeenBeforeTheLeaderIsAsked(t *testing.T) {
 	})
 }
 
-// N4: the node tells the index of what reads show, even while observers are being told of an entry.
+// N4: the node returns the index of the state that reads show, even while an entry's observers are being notified.
 func TestN4IndexIsOfWhatReadsShow(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w, _ := cutOff(t)
@@ -195,8 +195,7 @@ func TestN4IndexIsOfWhatReadsShow(t *testing.T) {
 	})
 }
 
-// N4: the node does not tell a client of an end that it has not applied itself, because no index of its own would cover
-// the end.
+// N4: the node does not report an end that it has not applied itself, because no index of its own would cover the end.
 func TestN4AnEndThatIsNotAppliedHereIsNotTold(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -207,7 +206,10 @@ func TestN4AnEndThatIsNotAppliedHereIsNotTold(t *testing.T) {
 			return err
 		}
 		open := func() error {
-			_, err := w.conn.Open(t.Context(), session.OpenRequest{Timeout: timeout, RequestID: session.RequestID{1}})
+			_, err := w.conn.Open(t.Context(), session.OpenRequest{
+				Spec:      session.Spec{Timeout: timeout},
+				RequestID: session.RequestID{1},
+			})
 			return err
 		}
 		certified := &session.ExpiredError{ID: 1, Certificate: &session.Certificate{ID: 1, Index: 9}}
@@ -230,9 +232,9 @@ func TestN4AnEndThatIsNotAppliedHereIsNotTold(t *testing.T) {
 	})
 }
 
-// M5: a request that waits for an attachment wakes when observers are told of the entry. It then waits only until the
-// attachment shows.
-func TestM5AnAttachmentThatIsBeingToldIsWaitedFor(t *testing.T) {
+// M5: a request that waits for an attachment wakes when the entry's observers are notified. It then waits only until
+// the attachment shows.
+func TestM5AnAttachmentIsAwaitedDuringItsNotification(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.follow()
@@ -247,7 +249,7 @@ func TestM5AnAttachmentThatIsBeingToldIsWaitedFor(t *testing.T) {
 		w.view.show(2)
 		w.server.Applied(2, 1, nil)
 		synctest.Wait() // other observers are told meanwhile
-		w.view.put(session.Session{ID: 1, Timeout: timeout, Owner: 1, Attachment: 2})
+		w.view.put(session.Session{ID: 1, Spec: session.Spec{Timeout: timeout}, Owner: 1, Attachment: 2})
 		w.view.apply(2)
 		<-done
 		if waited := time.Since(begun); waited > time.Millisecond { // the fake looks that often

@@ -12,8 +12,8 @@ import (
 	"holdfast/test/bubble"
 )
 
-// D2: a node that has stepped out refuses all requests, promises nothing, and leaves its leader.
-func TestD2StepOut(t *testing.T) {
+// C2: a node that has stepped out refuses all requests, promises nothing, and leaves its leader.
+func TestC2StepOut(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()

@@ -9,7 +9,7 @@ import (
 )
 
 // E1, R1: a stall counts when it is longer than the leader's interval or the node's own, whichever is shorter. Local
-// sessions rest on the node's own (L3). The node looks often enough that nothing else counts as a stall.
+// sessions rest on the node's own (L3 local expiry). The node looks often enough that nothing else counts as a stall.
 func TestE1StallsByTheShorterInterval(t *testing.T) {
 	for told, stall := range map[time.Duration]time.Duration{interval / 5: interval / 4, 10 * interval: interval + 1} {
 		t.Run(told.String(), func(t *testing.T) {
@@ -46,7 +46,7 @@ func TestS5ShortSuspensionsAddUp(t *testing.T) {
 	look := func(suspended time.Duration) bool {
 		mono += interval / 4
 		ahead += suspended
-		return p.look(instant{mono, wall.Add(mono + ahead)})
+		return p.observe(instant{mono, wall.Add(mono + ahead)})
 	}
 	for n := range 60 {
 		if got, want := look(900*time.Millisecond), n%2 == 1; got != want {
@@ -69,20 +69,20 @@ func TestE1VouchesSinceTheLastStall(t *testing.T) {
 	wall := time.Unix(0, 0)
 	p := newStallDetector(interval, instant{wall: wall}, func() { t.Error("found a suspension") })
 	at := func(mono, ahead time.Duration) instant { return instant{mono, wall.Add(mono + ahead)} }
-	if p.look(at(interval, 0)); vouches(p, interval) != interval {
+	if p.observe(at(interval, 0)); gapAge(p, interval) != interval {
 		t.Error("a gap of one interval counts as a stall")
 	}
-	p.look(at(2*interval+1, 0))
-	if got := vouches(p, 2*interval+1); got != 0 {
+	p.observe(at(2*interval+1, 0))
+	if got := gapAge(p, 2*interval+1); got != 0 {
 		t.Errorf("after a gap of an interval and 1 ns the node vouches for %v, want 0", got)
 	}
-	if got := vouches(p, 3*interval); got != interval-1 {
+	if got := gapAge(p, 3*interval); got != interval-1 {
 		t.Errorf("later it vouches for %v, want %v", got, interval-1)
 	}
 }
 
-func vouches(p *stallDetector, now time.Duration) time.Duration {
-	age, _, _ := p.vouches(now)
+func gapAge(p *stallDetector, now time.Duration) time.Duration {
+	age, _, _ := p.ages(now)
 	return age
 }
 
@@ -115,9 +115,9 @@ func TestE1CreditsStalls(t *testing.T) {
 				if i == len(tt.looks)-1 {
 					ahead = tt.ahead
 				}
-				p.look(instant{begun + at, wall.Add(at + ahead)})
+				p.observe(instant{begun + at, wall.Add(at + ahead)})
 			}
-			if _, process, credit := p.vouches(begun + time.Hour); credit != tt.want || process != time.Hour {
+			if _, process, credit := p.ages(begun + time.Hour); credit != tt.want || process != time.Hour {
 				t.Errorf("credited with %v after %v, want %v after 1h", credit, process, tt.want)
 			}
 		})

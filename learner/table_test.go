@@ -12,14 +12,17 @@ import (
 	"holdfast/session"
 )
 
-// T1: several goroutines touch while the table is taken again and again. Each session's newest touch is in one of the
-// tables taken.
+// T1: several goroutines touch while the table is swapped again and again. Each session's newest touch is in one of the
+// results.
 func TestT1NoTouchFallsBetweenTwoTables(t *testing.T) {
 	const sessions, writers, touches = 64, 4, 20_000
 	table := NewTouchTable()
 	var served []*attached
 	for id := session.ID(1); id <= sessions; id++ {
-		served = append(served, table.attach(session.Session{ID: id, Timeout: timeout, Attachment: uint64(id)}, nil,
+		served = append(served, table.attach(session.Session{
+			ID: id, Spec: session.Spec{Timeout: timeout},
+			Attachment: uint64(id),
+		}, nil,
 			mark{tag: table.nextTag()}, 0))
 	}
 	var newest [sessions]atomic.Int64
@@ -40,7 +43,7 @@ func TestT1NoTouchFallsBetweenTwoTables(t *testing.T) {
 	go func() { wg.Wait(); close(done) }()
 	var seen [sessions]time.Duration
 	take := func() {
-		buf, _ := table.take(nil, false)
+		buf, _ := table.swap(nil, false)
 		for _, touch := range buf {
 			seen[touch.id-1] = max(seen[touch.id-1], touch.at)
 		}
@@ -69,11 +72,11 @@ type model struct {
 	// taken is when the table was taken, by tag.
 	taken map[uint64]time.Duration
 	// told is what the heartbeats of the present stream have told.
-	told heardAnswers
+	told confirmedAnswers
 }
 
-// hear takes what a heartbeat tells of the answers of a stream.
-func (m *model) hear(told heardAnswers, notTaken []session.ID, stream uint64) {
+// hear processes what a heartbeat confirms of the answers of a stream.
+func (m *model) hear(told confirmedAnswers, notTaken []session.ID, stream uint64) {
 	if told.confirmed.tag > m.told.confirmed.tag {
 		m.told.confirmed = told.confirmed
 	}
@@ -103,7 +106,8 @@ type report struct {
 }
 
 // The table agrees with a model. Answers carry exactly the touches of the model. A promise is never longer than the
-// model's (I3); it may be shorter, because the table remembers only two reports for each session.
+// model's (I3 an acknowledged touch counts); it may be shorter, because the table remembers only two reports for each
+// session.
 func TestTableAgainstModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		const sessions = 5
@@ -115,7 +119,10 @@ func TestTableAgainstModel(t *testing.T) {
 		served := map[session.ID]*attached{}
 		now, stream, newestTag := time.Duration(0), uint64(1), uint64(0)
 		for id := session.ID(1); id <= sessions; id++ {
-			served[id] = table.attach(session.Session{ID: id, Timeout: time.Hour, Attachment: 1}, nil, mark{}, 0)
+			served[id] = table.attach(session.Session{
+				ID: id, Spec: session.Spec{Timeout: time.Hour},
+				Attachment: 1,
+			}, nil, mark{}, 0)
 		}
 		id := rapid.Map(rapid.IntRange(1, sessions), func(n int) session.ID { return session.ID(n) })
 		rt.Repeat(map[string]func(*rapid.T){
@@ -134,7 +141,7 @@ func TestTableAgainstModel(t *testing.T) {
 				}
 			},
 			"answer": func(rt *rapid.T) {
-				taken, tag := table.take(nil, false)
+				taken, tag := table.swap(nil, false)
 				newestTag, m.taken[tag] = tag, now
 				got := map[session.ID]time.Duration{}
 				for _, touch := range taken {
@@ -161,43 +168,43 @@ func TestTableAgainstModel(t *testing.T) {
 				if tag < table.window.Load().first {
 					return // a relay confirms only what its own stream reported
 				}
-				told := heardAnswers{confirmed: answered{tag: tag, at: m.taken[tag]}, processed: processed}
+				told := confirmedAnswers{confirmed: answered{tag: tag, at: m.taken[tag]}, processed: processed}
 				table.confirm(told, notTaken)
 				m.hear(told, notTaken, stream)
 			},
 			"refusal": func(rt *rapid.T) {
 				one := id.Draw(rt, "id")
-				table.confirm(heardAnswers{}, []session.ID{one})
-				m.hear(heardAnswers{}, []session.ID{one}, stream)
+				table.confirm(confirmedAnswers{}, []session.ID{one})
+				m.hear(confirmedAnswers{}, []session.ID{one}, stream)
 			},
 			"new stream": func(*rapid.T) {
 				table.beginStream()
 				stream++
-				m.told = heardAnswers{}
+				m.told = confirmedAnswers{}
 			},
 			"suspension": func(*rapid.T) {
 				table.dropPromises()
 				clear(m.confirmed)
-				m.reports, m.told = nil, heardAnswers{}
+				m.reports, m.told = nil, confirmedAnswers{}
 			},
 		})
 	})
 }
 
 // confirmedUpTo says that the answers up to a tag are confirmed.
-func confirmedUpTo(tag uint64) heardAnswers {
-	return heardAnswers{confirmed: answered{tag: tag}, processed: tag}
+func confirmedUpTo(tag uint64) confirmedAnswers {
+	return confirmedAnswers{confirmed: answered{tag: tag}, processed: tag}
 }
 
 // S1: a refusal leaves reports of later answers alone.
 func TestDiscardLeavesLaterReports(t *testing.T) {
 	table := NewTouchTable()
-	a := table.attach(session.Session{ID: 1, Timeout: timeout, Attachment: 1}, nil, mark{}, 0)
+	a := table.attach(session.Session{ID: 1, Spec: session.Spec{Timeout: timeout}, Attachment: 1}, nil, mark{}, 0)
 	report := func(at time.Duration) uint64 {
 		if _, err := table.touch(a, at); err != nil {
 			t.Fatal(err)
 		}
-		_, tag := table.take(nil, false)
+		_, tag := table.swap(nil, false)
 		return tag
 	}
 	report(1)

@@ -4,25 +4,21 @@ import (
 	"cmp"
 	"context"
 
-	"holdfast/learner/lane"
-	"holdfast/learner/namespace"
+	treeservice "holdfast/learner/tree"
+	"holdfast/learner/tree/dispatch"
+	"holdfast/learner/tree/pending"
 	"holdfast/session"
 	"holdfast/session/fair"
 	"holdfast/tree"
 )
 
-// treeNode is what the tree's part of a node uses of the rest of it. Safe for concurrent use.
+// treeNode is the rest of the node for the tree's part of it. Safe for concurrent use.
 type treeNode struct {
 	server *Server
 }
 
-// Forward sends writes to the leader.
-func (n treeNode) Forward(all []session.ForwardedWrite) error { return n.server.Forward(all) }
-
-// Acknowledge tells the leader of results that clients have in hand.
-func (n treeNode) Acknowledge(all []session.Acknowledged) error { return n.server.Acknowledge(all) }
-
-// Sync returns once the node has applied all that was answered before the call (R4).
+// Sync returns once the node has applied everything that was answered before the call (R4 leadership needs a good
+// round).
 func (n treeNode) Sync(ctx context.Context) error {
 	return n.server.Sync(ctx)
 }
@@ -30,14 +26,15 @@ func (n treeNode) Sync(ctx context.Context) error {
 // Session returns a session of the state.
 func (n treeNode) Session(id session.ID) (session.Session, bool) { return n.server.view.Session(id) }
 
-// Standing says why the node answers no read of the tree that does not allow old answers (G6).
-func (n treeNode) Standing() error {
+// ReadError returns why the node answers no read of the tree that does not allow old answers (G6 stale nodes refuse),
+// nil if it does.
+func (n treeNode) ReadError() error {
 	s := n.server
-	if s.standing.stopping.Load() {
+	if s.modeFacts.stopping.Load() {
 		return session.ErrStopping
 	}
 	now := s.clock.now()
-	switch s.standing.mode(now) {
+	switch s.modeFacts.mode(now) {
 	case session.ModeReadOnly:
 		return session.ErrReadOnly
 	case session.ModeNoLeader:
@@ -50,26 +47,27 @@ func (n treeNode) Standing() error {
 	return nil
 }
 
-// Telling bounds what a server keeps to tell watches. Zero values are the defaults.
-type Telling struct {
-	// Changes is how many changes of the tree, and of sessions, the server keeps for clients that come back (V3). Unsent
-	// is how many events of a connection's lasting watches may be unsent (V6). Watches bounds the bytes of a connection's
-	// watches, and AllWatches those of all connections (V1).
+// WatchLimits bounds the memory that a server needs for watches. Zero values are the defaults.
+type WatchLimits struct {
+	// Changes is the number of changes of the tree, and of sessions, that the server keeps for clients that come back
+	// (V3 ring of changes). Unsent is the number of events of a connection's lasting watches that may be unsent (V6
+	// LOST). Watches bounds the bytes of a connection's watches, and AllWatches those of all connections (V1 kinds of
+	// watches).
 	Changes, Unsent, Watches, AllWatches int
 }
 
 // hub returns the bounds of the rings.
-func (t Telling) hub() lane.HubLimits {
-	l := lane.DefaultHubLimits()
+func (t WatchLimits) hub() dispatch.HubLimits {
+	l := dispatch.DefaultHubLimits()
 	if t.Changes > 0 {
 		l.Changes.Items, l.Sessions.Items = t.Changes, t.Changes
 	}
 	return l
 }
 
-// lane returns the bounds of connections.
-func (t Telling) lane() lane.Limits {
-	l := lane.DefaultLimits()
+// limits returns the bounds of connections.
+func (t WatchLimits) limits() dispatch.Limits {
+	l := dispatch.DefaultLimits()
 	if t.Unsent > 0 {
 		l.Feed.Events = t.Unsent
 	}
@@ -79,35 +77,35 @@ func (t Telling) lane() lane.Limits {
 	return l
 }
 
-// rooms returns the rooms that all connections share.
-func (t Telling) rooms() lane.Rooms {
-	r := lane.DefaultRooms()
+// budgets returns the budgets that all connections share.
+func (t WatchLimits) budgets() dispatch.Budgets {
+	r := dispatch.DefaultBudgets()
 	if t.AllWatches > 0 {
-		r.Watches = fair.NewRoom[string](t.AllWatches)
+		r.Watches = fair.NewBudget[string](t.AllWatches)
 	}
 	return r
 }
 
 // TreeState is the tree of the applied state after an entry.
-type TreeState = namespace.State
+type TreeState = treeservice.State
 
-// AppliedTree takes what an entry did to the tree. The goroutine that applies entries calls it, after Applied.
-func (s *Server) AppliedTree(now TreeState, changes []tree.Change, wrote []lane.Wrote) {
-	s.local.thaw(now.Time, s.clock.now())
+// AppliedTree processes an entry's changes of the tree. The goroutine that applies entries calls it, after Applied.
+func (s *Server) AppliedTree(now TreeState, changes []tree.Change, wrote []pending.Outcome) {
+	s.local.RecordLogTime(now.Time, s.clock.now())
 	s.tree.Applied(now, changes, wrote)
 }
 
 // RestoredTree says that a snapshot has replaced the tree. The goroutine that applies entries calls it, after Restored.
 func (s *Server) RestoredTree(now TreeState) {
-	s.local.thaw(now.Time, s.clock.now())
+	s.local.RecordLogTime(now.Time, s.clock.now())
 	s.tree.Restored(now)
 }
 
-// WatchSessions tells of global sessions that are opened, moved and ended (V8 of the tree).
+// WatchSessions passes the opens, moves and ends of global sessions to send (V8 events need READ).
 func (s *Server) WatchSessions(
-	ctx context.Context, w session.SessionWatch, tell func([]session.SessionTold) error,
+	ctx context.Context, w session.SessionWatch, send func([]session.SessionEvent) error,
 ) error {
-	return s.tree.WatchSessions(ctx, w, tell)
+	return s.tree.WatchSessions(ctx, w, send)
 }
 
 // Tree begins the tree's part of the connection.
@@ -115,7 +113,7 @@ func (c *connection) Tree(principals []tree.Principal, notify func()) session.Tr
 	return c.server.tree.Connect(treeSessions{c}, principals, notify)
 }
 
-// treeSessions are the sessions of a connection, as the tree's part of it uses them.
+// treeSessions are the sessions of a connection for the tree's part of it.
 type treeSessions struct{ conn *connection }
 
 // Attachment returns the attachment of a session of the connection, and whether it is local.
@@ -127,12 +125,12 @@ func (t treeSessions) Attachment(id session.ID) (attachment uint64, local bool, 
 		return a.attachment, false, nil
 	}
 	if one := c.locals[id]; one != nil {
-		return one.facts.Attachment, true, nil
+		return one.Facts().Attachment, true, nil
 	}
 	return 0, false, c.server.registry.notHere(id)
 }
 
-// Upgrade makes a local session of the connection global (U4 of the tree).
+// Upgrade makes a local session of the connection global (U4 the first write upgrades).
 func (t treeSessions) Upgrade(ctx context.Context, id session.ID) error {
 	attachment, local, err := t.Attachment(id)
 	if err != nil || !local {
@@ -148,7 +146,7 @@ func (t treeSessions) Upgrade(ctx context.Context, id session.ID) error {
 
 // upgrade returns the token that a local session has as a global one.
 func (t treeSessions) upgrade(ctx context.Context, token session.Token) (session.Token, error) {
-	if !t.conn.server.upgrades.allowed && !t.conn.server.standing.readOnly() { // otherwise the write is refused as others
+	if !t.conn.server.cfg.Upgrade && !t.conn.server.modeFacts.readOnly() { // otherwise the write is refused as others
 		return session.Token{}, session.ErrLocalSession
 	}
 	grant, err := t.conn.Upgrade(ctx, token)
@@ -164,8 +162,8 @@ func (t treeSessions) Adopt(ctx context.Context, token session.Token) (session.T
 	return token, err
 }
 
-// settle waits until the writes of a session that came before have been answered: a close goes behind them (G7 of the
-// tree).
-func (c *connection) settle(ctx context.Context, t session.Token) error {
-	return cmp.Or(c.server.registry.authentic(t), c.server.tree.Settle(ctx, t.ID, t.Attachment))
+// awaitWrites waits until the earlier writes of a session have been answered: a close comes after them (G7 a
+// close waits for writes).
+func (c *connection) awaitWrites(ctx context.Context, t session.Token) error {
+	return cmp.Or(c.server.registry.authentic(t), c.server.tree.WaitIdle(ctx, t.ID, t.Attachment))
 }

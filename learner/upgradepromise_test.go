@@ -10,7 +10,7 @@ import (
 )
 
 // L8, S5: during an upgrade the log may decide, so a suspension voids the promises that rest on the upgrade's
-// beginning. Before and after, the node's own clock decides, and that clock stood still as well (L4).
+// beginning. Before and after, the node's own clock decides, and that clock stood still as well (L4 local promises).
 func TestL8ASuspensionVoidsPromisesDuringAnUpgrade(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := stocked(t)
@@ -50,13 +50,13 @@ func TestL8GrantsDuringAnUpgrade(t *testing.T) {
 		}
 
 		other := w.openLocal(w.conn, 2)
-		made, _, err := w.server.local.resume(session.ResumeRequest{Token: other.Token, Instance: 1, Attempt: 1},
-			w.conn, w.server.clock.look())
+		made, _, err := w.server.local.Resume(session.ResumeRequest{Token: other.Token, Instance: 1, Attempt: 1},
+			localConn{w.conn}, w.server.clock.checkedNow())
 		if err != nil {
 			t.Fatal(err)
 		}
 		fresh := other.Token
-		fresh.Attachment = made.facts.Attachment
+		fresh.Attachment = made.Facts().Attachment
 		w.upgrade(w.conn, fresh)
 		_, _ = w.asked()
 		time.Sleep(2 * time.Second)

@@ -48,7 +48,10 @@ func TestM5ALocalTokenFromBeforeTheNodesProcess(t *testing.T) {
 						}
 						r := w.leader.request()
 						if what == "global" {
-							w.view.put(session.Session{ID: id, Timeout: timeout, Owner: 1, Attachment: 3})
+							w.view.put(session.Session{
+								ID: id, Spec: session.Spec{Timeout: timeout}, Owner: 1,
+								Attachment: 3,
+							})
 						}
 						w.leader.reply(session.Reply{Seq: r.Seq})
 					}

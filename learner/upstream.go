@@ -11,21 +11,21 @@ import (
 
 // upstream sends requests to the leader, through the relay of the present stream. Safe for concurrent use.
 type upstream struct {
-	standing *standing
-	// forwards says that this node has had writes to send.
+	modeFacts *modeFacts
+	// forwards says that this node has had writes to send, so that it opens a stream for writes to each leader.
 	forwards atomic.Bool
 
 	mu sync.Mutex
-	// relay is nil while no leader is followed. guarded by mu
+	// relay is nil while there is no leader. guarded by mu
 	relay *relay
 }
 
-// use sends requests through r from now on; nil: there is no leader.
+// use makes requests go through r from now on; nil means that there is no leader.
 func (u *upstream) use(r *relay) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.relay = r
-	u.standing.follows.Store(r != nil)
+	u.modeFacts.follows.Store(r != nil)
 }
 
 // current returns the relay of the present stream, nil without a leader.
@@ -35,10 +35,10 @@ func (u *upstream) current() *relay {
 	return u.relay
 }
 
-// submit sends a request to the leader, and tells done what came of it. A read-only node asks for reads only:
-// session.ErrReadOnly says that nothing was done (N2).
+// submit sends a request to the leader, and passes the outcome to done. A read-only node sends reads only:
+// session.ErrReadOnly means that nothing was done (N2 read-only refusals).
 func (u *upstream) submit(request session.Request, done onReply) {
-	r, err := u.way(request)
+	r, err := u.relayFor(request)
 	if err != nil {
 		done(session.Reply{}, err)
 		return
@@ -46,15 +46,15 @@ func (u *upstream) submit(request session.Request, done onReply) {
 	r.calls.submit(request, done)
 }
 
-// ask sends a request to the leader and returns the reply. Its errors are those of submit, and ctx's while nothing was
-// asked.
+// ask sends a request to the leader and returns the reply. Its errors are those of submit, and ctx's error if the
+// request was not sent.
 func (u *upstream) ask(ctx context.Context, request session.Request) (session.Reply, error) {
 	return u.askFor(ctx, request, nil)
 }
 
-// askFor is ask of a request whose reply late is told when ctx has ended before it comes.
+// askFor asks like ask; if ctx ends before the reply arrives, late gets the reply.
 func (u *upstream) askFor(ctx context.Context, request session.Request, late onReply) (session.Reply, error) {
-	r, err := u.way(request)
+	r, err := u.relayFor(request)
 	if err != nil {
 		return session.Reply{}, err
 	}
@@ -62,15 +62,15 @@ func (u *upstream) askFor(ctx context.Context, request session.Request, late onR
 	return r.calls.do(ctx, request, late)
 }
 
-// way returns the relay that takes a request.
-func (u *upstream) way(request session.Request) (*relay, error) {
+// relayFor returns the relay for a request.
+func (u *upstream) relayFor(request session.Request) (*relay, error) {
 	r := u.current()
 	switch {
-	case u.standing.stopping.Load():
+	case u.modeFacts.stopping.Load():
 		return nil, session.ErrStopping
-	case u.standing.drain.on() && takesOn(&request):
-		return nil, u.standing.drain.refusal()
-	case request.Read == nil && request.Explain == 0 && u.standing.readOnly():
+	case u.modeFacts.drain.on() && bringsSession(&request):
+		return nil, u.modeFacts.drain.refusal()
+	case request.Read == nil && request.Explain == 0 && u.modeFacts.readOnly():
 		return nil, session.ErrReadOnly
 	case r == nil:
 		return nil, session.ErrNoLeader
@@ -78,7 +78,7 @@ func (u *upstream) way(request session.Request) (*relay, error) {
 	return r, nil
 }
 
-// claim claims a block of ids for node, and returns the first (O3).
+// claim claims a block of ids for node, and returns the first (O3 id blocks).
 func (u *upstream) claim(ctx context.Context, node session.Node, r session.ClaimRequest) (session.ID, error) {
 	reply, err := u.ask(ctx, session.Request{Claim: &r})
 	if err != nil {

@@ -23,7 +23,8 @@ const (
 // readOnlyAfter is Config.ReadOnlyAfter of the nodes that may be read-only.
 const readOnlyAfter = 5 * time.Second
 
-// promised returns the promise for a touch that was received age after the newest confirmed touch (S3).
+// promised returns the promise for a touch that was received age after the newest confirmed touch (S3 length of a
+// promise).
 func promised(age time.Duration) time.Duration {
 	return timeout - age - timeout/100 - time.Millisecond
 }
@@ -60,7 +61,7 @@ type noDigest struct{}
 func (noDigest) Add([]byte)    {}
 func (noDigest) Remove([]byte) {}
 
-// localConfig configures node 1 to take local sessions.
+// localConfig configures node 1 to accept local sessions.
 func localConfig() Config {
 	c := config()
 	c.ExpiryInterval = width
@@ -69,7 +70,7 @@ func localConfig() Config {
 	return c
 }
 
-// readOnlyConfig configures node 1 to take local sessions, and to be read-only without good rounds.
+// readOnlyConfig configures node 1 to accept local sessions, and to be read-only without good rounds.
 func readOnlyConfig() Config {
 	c := localConfig()
 	c.ReadOnly, c.ReadOnlyAfter = true, readOnlyAfter
@@ -142,7 +143,7 @@ func later(ask func() (session.Grant, error)) <-chan granted {
 // opening asks for a global session through the connection, in a goroutine of its own.
 func (w *world) opening() <-chan granted {
 	return later(func() (session.Grant, error) {
-		return w.conn.Open(w.t.Context(), session.OpenRequest{Timeout: timeout})
+		return w.conn.Open(w.t.Context(), session.OpenRequest{Spec: session.Spec{Timeout: timeout}})
 	})
 }
 
@@ -158,7 +159,7 @@ func (w *world) open(id session.ID, attachment uint64) session.Grant {
 	w.t.Helper()
 	done := w.opening()
 	r := w.leader.request()
-	s := session.Session{ID: id, Timeout: timeout, Owner: 1, Attachment: attachment}
+	s := session.Session{ID: id, Spec: session.Spec{Timeout: timeout}, Owner: 1, Attachment: attachment}
 	w.view.put(s)
 	w.leader.reply(session.Reply{Seq: r.Seq, Term: 1, Session: s})
 	got := <-done
@@ -230,7 +231,7 @@ func cutOff(t *testing.T) (*world, session.Grant) {
 	return w, g
 }
 
-// good makes the leader tell of a good round.
+// good makes the leader report a good round.
 func (w *world) good() {
 	w.t.Helper()
 	w.leader.beat(session.Heartbeat{Good: w.leader.round + 1, Confirmed: w.leader.round})
@@ -258,7 +259,7 @@ func (w *world) unasked(what string) {
 
 // suspend makes the server find that the machine was suspended for d.
 func (w *world) suspend(d time.Duration) {
-	w.server.clock.stalls.look(instant{mono: w.server.clock.now(), wall: time.Now().Add(d).Round(0)})
+	w.server.clock.stalls.observe(instant{mono: w.server.clock.now(), wall: time.Now().Add(d).Round(0)})
 }
 
 // stall makes the server believe that it has not looked for d longer than it has.

@@ -12,13 +12,13 @@ import (
 
 	"holdfast/auth"
 	"holdfast/node/config"
-	"holdfast/transport/guard"
+	"holdfast/transport/authz"
 )
 
 // access decides who may call this node, and writes down what operators do.
 type access struct {
-	*guard.Guard
-	audit *guard.Audit
+	*authz.Authorizer
+	audit *authz.Audit
 	// keeper has the file of tokens and certificates; nil when callers are not authenticated.
 	keeper *auth.Keeper
 	// file gets the audit's lines; nil: they go to the log.
@@ -46,9 +46,9 @@ func openAccess(cfg config.Auth, o Options) (*access, error) {
 		}
 	}
 	table := auth.ClientPort()
-	a.audit = guard.NewAudit(lines, table)
-	a.Guard = guard.New(guard.Config{
-		Logger: o.Logger.Named("access"), Mode: cfg.Mode, Book: a.book, Table: table, Audit: a.audit, Clock: o.Clock,
+	a.audit = authz.NewAudit(lines, table)
+	a.Authorizer = authz.New(authz.Config{
+		Logger: o.Logger.Named("access"), Mode: cfg.Mode, Book: a.book, Table: table, Audit: a.audit, Clock: o.Platform.Clock,
 	})
 	return a, nil
 }

@@ -21,8 +21,8 @@ import (
 	holdfastv1 "holdfast/proto/holdfast/v1" //nolint:depguard // a client's own words, through the client port
 	"holdfast/session"
 	"holdfast/test/bubble"
+	"holdfast/transport/authz"
 	"holdfast/transport/dial"
-	"holdfast/transport/guard"
 	"holdfast/transport/wire"
 )
 
@@ -73,7 +73,7 @@ func (k *keys) write() {
 func (c *testCluster) as(n *testNode, token string) *grpc.ClientConn {
 	c.t.Helper()
 	c.opens++ // a host has one life, which the next of its name ends
-	o := dial.Options{Dial: c.Host(fmt.Sprintf("client%d", c.opens)).Dial, PlainToken: true, Principal: "liar"}
+	o := dial.Options{Dial: c.Host(fmt.Sprintf("client%d", c.opens)).Dial, TokenWithoutTLS: true, ClientName: "liar"}
 	if token != "" {
 		o.Token = func(context.Context) (string, error) { return token, nil }
 	}
@@ -118,7 +118,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 		k := newKeys(t)
 		k.add("old", auth.Admin, session.Epoch()) // before any moment of the test
 		k.write()
-		c := newTestCluster(t, 3, func(cfg *config.Config) { cfg.Auth.Mode, cfg.Auth.File = guard.Tokens, k.path })
+		c := newTestCluster(t, 3, func(cfg *config.Config) { cfg.Auth.Mode, cfg.Auth.File = authz.Tokens, k.path })
 		defer c.stop()
 		n := c.leader(within)
 		secret := func(name string) string { return k.tokens[name].Secret() }
@@ -209,9 +209,9 @@ func TestWhoMayDoWhat(t *testing.T) {
 		}
 		_, body := c.metrics(n, secret("reader"))
 		for _, line := range []string{
-			`holdfast_operator_acts_total{act="take snapshot",reason="done"} 1`,
-			`holdfast_operator_acts_total{act="take snapshot",reason="refused"} 7`,
-			`holdfast_calls_forbidden_total{reason="expired"} 6`,
+			`holdfast_operator_actions_total{action="take snapshot",outcome="done"} 1`,
+			`holdfast_operator_actions_total{action="take snapshot",outcome="denied"} 7`,
+			`holdfast_calls_denied_total{reason="expired"} 6`,
 		} {
 			if !strings.Contains(body, line+"\n") {
 				t.Errorf("/metrics lacks %s: %s", line, grep(body, "acts_total|forbidden"))
@@ -266,7 +266,7 @@ func TestStreamsEndWithTheirToken(t *testing.T) {
 		k.add("other", auth.Client, time.Time{})
 		k.add("less", auth.Client, time.Time{})
 		k.write()
-		c := newTestCluster(t, 3, func(cfg *config.Config) { cfg.Auth.Mode, cfg.Auth.File = guard.Tokens, k.path })
+		c := newTestCluster(t, 3, func(cfg *config.Config) { cfg.Auth.Mode, cfg.Auth.File = authz.Tokens, k.path })
 		defer c.stop()
 		n := c.leader(within)
 		streams := map[string]holdfastv1.SessionService_ConnectClient{}

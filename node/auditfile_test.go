@@ -15,7 +15,7 @@ import (
 	"holdfast/node/config"
 	holdfastv1 "holdfast/proto/holdfast/v1" //nolint:depguard // a client's own words, through the client port
 	"holdfast/test/bubble"
-	"holdfast/transport/guard"
+	"holdfast/transport/authz"
 )
 
 // What an operator did is not lost because the disk of audit_file is full: the line goes to the log.
@@ -42,7 +42,7 @@ func TestAuditFileOnAFullDisk(t *testing.T) {
 // What operators do goes to the logger that is meant for it, which writes it at every level of the log.
 func TestTheAuditHasItsLogger(t *testing.T) {
 	var log, audit bytes.Buffer
-	a, err := openAccess(config.Auth{Mode: guard.None}, Options{
+	a, err := openAccess(config.Auth{Mode: authz.None}, Options{
 		Logger: hclog.New(&hclog.LoggerOptions{Output: &log, Level: hclog.Warn}),
 		Audit:  hclog.New(&hclog.LoggerOptions{Output: &audit, Level: hclog.Info}),
 	})

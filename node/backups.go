@@ -18,7 +18,8 @@ import (
 )
 
 const (
-	// maxBackups bounds the frozen copies of the state. While a copy is kept, the node holds what has changed since twice.
+	// maxBackups bounds the frozen copies of the state. While a copy is kept, the node holds what has changed since
+	// twice.
 	maxBackups = 2
 	// backupKept is how long a copy is kept for a client whose stream was cut off.
 	backupKept = 2 * time.Minute
@@ -32,7 +33,7 @@ type backups struct {
 	// freeze freezes the state, and describe says what it is frozen of.
 	freeze   func() (*fsm.Backup, error)
 	describe func() backup.Header
-	// sync returns once the node has applied all that was answered before the call (R4).
+	// sync returns once the node has applied all that was answered before the call (R4 leadership needs a good round).
 	sync func(context.Context) error
 
 	mu sync.Mutex
@@ -125,7 +126,7 @@ func (f *frozen) make(confirmed bool) error {
 	}
 	f.state, f.header = state, f.describe()
 	h := &f.header
-	h.Taken, h.Confirmed, h.Index, h.FeatureLevel = time.Now(), confirmed, c.Index, c.Level
+	h.TakenAt, h.Confirmed, h.Index, h.FeatureLevel = time.Now(), confirmed, c.Index, c.Level
 	h.Term = max(h.Term, c.Term)
 	h.Sessions, h.Certificates, h.Entries, h.Ephemerals = c.Sessions, c.Certificates, c.Entries, c.Ephemerals
 	h.Bytes, h.SHA256, h.StateDigest = uint64(size), [sha256.Size]byte(sum.Sum(nil)), c.Digest

@@ -89,7 +89,7 @@ func (c *testCluster) fill(n *testNode, sessions int) {
 	for range sessions {
 		c.opens++
 		if _, err := conn.Open(c.t.Context(), session.OpenRequest{
-			RequestID: session.RequestID{c.opens, 1}, Timeout: 40 * time.Second, Labels: labels,
+			RequestID: session.RequestID{c.opens, 1}, Spec: session.Spec{Timeout: 40 * time.Second, Labels: labels},
 			MS: session.MS(time.Now()),
 		}); err != nil {
 			c.t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 
 	"holdfast/session"
 	"holdfast/test/bubble"
+	"holdfast/transport/raftnet"
 )
 
 // A node that was removed from its cluster, and knows, is not read-only: the cluster goes on without it for ever.
@@ -41,60 +42,22 @@ func (c *testCluster) removed(leads, gone *testNode) (heal func()) {
 	c.t.Helper()
 	for range 20 {
 		c.eventually("it is a member", within, func() bool {
-			return gone.roster.named(gone.cfg.Node) != 0 && leads.roster.named(gone.cfg.Node) != 0
+			return gone.membership.DirectoryOf(gone.cfg.Node) != 0 && leads.membership.DirectoryOf(gone.cfg.Node) != 0
 		})
-		if err := leads.consensus.raft.RemoveServer(serverID(gone.cfg.Node, gone.admission.mine),
+		if err := leads.consensus.raft.RemoveServer(raftnet.ServerID(gone.cfg.Node, gone.membership.OwnDirectory()),
 			0, 0).Error(); err != nil {
 			c.t.Fatal(err)
 		}
 		c.eventually("it knows, or is back", within, func() bool {
-			return gone.roster.named(gone.cfg.Node) == 0 || leads.roster.named(gone.cfg.Node) != 0
+			return gone.membership.DirectoryOf(gone.cfg.Node) == 0 || leads.membership.DirectoryOf(gone.cfg.Node) != 0
 		})
 		heal = c.cut(gone, c.others(gone)...)
 		synctest.Wait()
-		if gone.roster.named(gone.cfg.Node) == 0 {
+		if gone.membership.DirectoryOf(gone.cfg.Node) == 0 {
 			return heal
 		}
 		heal()
 	}
 	c.t.Fatal("it was removed 20 times, and has not learnt of it once")
 	return nil
-}
-
-// A node that waits for its admission is not read-only, whatever it has applied.
-func TestN1AdmissionDecides(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		c := newTestCluster(t, 3, readOnlyOn)
-		defer c.stop()
-		leads := c.leader(within)
-		c.mustOpen(leads, 5*time.Second)
-		alone := c.others(leads)[0]
-		defer c.cut(alone, c.others(alone)...)()
-		c.becomes(alone, session.ModeReadOnly)
-		alone.admission.in.Store(false)
-		if got := alone.server.State().Mode; got != session.ModeNoLeader {
-			t.Errorf("not admitted it is %v", got)
-		}
-		alone.admission.in.Store(true)
-		if got := alone.server.State().Mode; got != session.ModeReadOnly {
-			t.Errorf("admitted it is %v", got)
-		}
-	})
-}
-
-// admitted takes no lock, and agrees with the founders on the node's disk.
-func TestAdmittedWithoutALock(t *testing.T) {
-	if a := newAdmission(1, 7, directories{1: 7}, nil); !a.admitted() {
-		t.Error("a node that has founders is not admitted")
-	}
-	a := newAdmission(1, 7, nil, nil)
-	if a.admitted() {
-		t.Error("a node without founders is admitted")
-	}
-	a.settled(a.alone())
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if !a.admitted() {
-		t.Error("a node that has founded its cluster is not admitted")
-	}
 }

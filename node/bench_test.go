@@ -18,7 +18,7 @@ func BenchmarkOpens1024(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	entries, writes := n.consensus.proposer.Stats().Entries, n.consensus.stores.guard.writes.Load()
+	entries, writes := n.consensus.proposer.Stats().Entries, n.consensus.store.Writes()
 	request := uint64(0)
 	for b.Loop() {
 		var wg sync.WaitGroup
@@ -28,7 +28,10 @@ func BenchmarkOpens1024(b *testing.B) {
 			binary.BigEndian.PutUint64(id[:], request)
 			wg.Go(func() {
 				_, err := conn.Open(b.Context(),
-					session.OpenRequest{RequestID: id, Timeout: time.Minute, MS: session.MS(time.Now())})
+					session.OpenRequest{
+						RequestID: id, Spec: session.Spec{Timeout: time.Minute},
+						MS: session.MS(time.Now()),
+					})
 				if err != nil {
 					b.Error(err)
 				}
@@ -38,6 +41,6 @@ func BenchmarkOpens1024(b *testing.B) {
 	}
 	all := float64(b.N * opens)
 	b.ReportMetric(all/float64(n.consensus.proposer.Stats().Entries-entries), "opens/entry")
-	b.ReportMetric(all/float64(2*(n.consensus.stores.guard.writes.Load()-writes)), "opens/fsync")
+	b.ReportMetric(all/float64(2*(n.consensus.store.Writes()-writes)), "opens/fsync")
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/all, "ns/open")
 }

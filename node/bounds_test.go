@@ -11,7 +11,7 @@ import (
 	holdfastv1 "holdfast/proto/holdfast/v1" //nolint:depguard // what a client may send, in its own words
 	"holdfast/session"
 	"holdfast/test/bubble"
-	"holdfast/transport/guard"
+	"holdfast/transport/authz"
 )
 
 // A follower applies an open after the leader has answered it. The wait for that is at most min_timeout, and the least
@@ -48,7 +48,7 @@ func leastMinTimeout(t *testing.T) time.Duration {
 func oneOfThree(t *testing.T) config.Config {
 	t.Helper()
 	c := config.Default()
-	c.Auth.Mode = guard.None
+	c.Auth.Mode = authz.None
 	c.Node, c.DataDir = 1, "data"
 	var err error
 	if c.Peers, err = config.ParsePeers("1=n1,2=n2,3=n3"); err != nil {

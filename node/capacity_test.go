@@ -1,17 +1,13 @@
 package node
 
 import (
-	"bytes"
 	"errors"
 	"strings"
 	"testing"
 
-	"github.com/hashicorp/go-hclog"
-
 	"holdfast/node/config"
 	"holdfast/session"
 	"holdfast/test/bubble"
-	"holdfast/transport/clientport"
 )
 
 // capacities waits until every node has bounds.
@@ -45,7 +41,7 @@ func TestO4TheClusterIsFull(t *testing.T) {
 		for _, n := range c.nodes {
 			_, err := c.open(n, within)
 			limit, ok := errors.AsType[*session.LimitError](err)
-			if !ok || limit.Name != "max_sessions" || limit.Limit != "3 sessions, of which there are 3" ||
+			if !ok || limit.Name != "max_sessions" || limit.Limit != "3 sessions, 3 open" ||
 				limit.RetryAfter != session.FullRetryAfter {
 				t.Errorf("%s: open beyond the bound: %v", n.name, err)
 			}
@@ -59,7 +55,7 @@ func TestO4TheClusterIsFull(t *testing.T) {
 			t.Errorf("status is %+v, %v", status, err)
 		}
 		c.eventually("a warning", within, func() bool {
-			return strings.Contains(leads.log.String(), "little room is left")
+			return strings.Contains(leads.log.String(), "limit nearly reached")
 		})
 
 		// The others start again with lower values; one of them leads next.
@@ -99,75 +95,4 @@ func TestO4TheClusterIsFull(t *testing.T) {
 		c.start(leads)
 		c.eventually("all agree", within, func() bool { return leads.view.Usage() == next.view.Usage() })
 	})
-}
-
-// One warning for each time that four fifths are reached; coming and going about them is not one.
-func TestFullnessWarnsOnce(t *testing.T) {
-	var log bytes.Buffer
-	logger := hclog.New(&hclog.LoggerOptions{Output: &log, DisableTime: true})
-	var u session.Usage
-	f := roomForSessions("cluster", func() session.Usage { return u })
-	u.Capacity = session.Capacity{MaxSessions: 100, MaxBytes: 1000}
-	warnings := 0
-	for _, step := range []struct {
-		sessions, bytes uint64
-		warns           bool
-	}{
-		{79, 1, false},
-		{80, 1, true},
-		{79, 1, false},
-		{95, 1, false},
-		{70, 1, false},
-		{80, 1, false},
-		{69, 1, false},
-		{80, 1, true},
-		{1, 1, false},
-		{1, 800, true},
-		{1, 699, false},
-		{1, 1200, true},
-	} {
-		u.Sessions, u.Bytes = step.sessions, step.bytes
-		before := strings.Count(log.String(), "little room is left")
-		f.look(logger)
-		warnings = strings.Count(log.String(), "little room is left")
-		if (warnings > before) != step.warns {
-			t.Errorf("%d of 100 sessions, %d of 1000 bytes: warned %v, want %v", step.sessions, step.bytes,
-				warnings > before, step.warns)
-		}
-	}
-	if !strings.Contains(log.String(), "max_sessions=100") || !strings.Contains(log.String(), "bytes=800") ||
-		!strings.Contains(log.String(), "room again") {
-		t.Errorf("the log says %s", log.String())
-	}
-	u = session.Usage{Sessions: 1 << 40}
-	again := roomForSessions("", func() session.Usage { return u })
-	again.look(logger)
-	if got := strings.Count(log.String(), "little room is left"); got != warnings {
-		t.Error("warned without bounds")
-	}
-}
-
-// The log warns of a tree that is nearly full, with the setting that bounds the tree.
-func TestFullnessOfTheTree(t *testing.T) {
-	var log bytes.Buffer
-	logger := hclog.New(&hclog.LoggerOptions{Output: &log, DisableTime: true})
-	status := clientport.TreeStatus{Entries: 7, Limit: 1000}
-	f := roomForTree(func() clientport.TreeStatus { return status })
-	for _, step := range []struct {
-		bytes uint64
-		says  string
-	}{
-		{799, ""},
-		{800, "little room is left: writes that add to it are refused when there is none: entries=7 bytes=800 " +
-			"max_tree_bytes=1000 of=tree"},
-		{999, ""},
-		{699, "there is room again: entries=7 bytes=699 max_tree_bytes=1000 of=tree"},
-	} {
-		log.Reset()
-		status.Bytes = step.bytes
-		f.look(logger)
-		if got := log.String(); step.says == "" && got != "" || !strings.Contains(got, step.says) {
-			t.Errorf("%d bytes of 1000: the log says %q, want %q", step.bytes, got, step.says)
-		}
-	}
 }

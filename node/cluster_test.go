@@ -19,7 +19,7 @@ import (
 	"holdfast/node/config"
 	"holdfast/session"
 	"holdfast/test/sim/simnet"
-	"holdfast/transport/guard"
+	"holdfast/transport/authz"
 )
 
 // testCluster are whole nodes on a simulated network, in a bubble.
@@ -46,8 +46,8 @@ type testNode struct {
 	log   *syncBuffer
 	hook  func(index, term uint64, changes []session.Change)
 	heard func(term uint64, from session.Node, sent time.Time)
-	// forwards is told of the streams of the node's writes.
-	forwards learner.ForwardEvents
+	// writes are the node's writes, in the place of those of its clients.
+	writes learner.PendingWrites
 	// jump is how far the watchdog's time is ahead, in nanoseconds.
 	jump   atomic.Int64
 	cancel context.CancelFunc
@@ -82,8 +82,8 @@ func (c *testCluster) add(size int) {
 
 func (c *testCluster) config(n *testNode) config.Config {
 	cfg := config.Default()
-	cfg.Auth.Mode = guard.None
-	cfg.Gate.Room.DiskLimit = 100 // the disk of this machine is not the test's
+	cfg.Auth.Mode = authz.None
+	cfg.Resources.DiskLimit = 100 // the disk of this machine is not the test's
 	cfg.DataDir = filepath.Join(c.dir, n.name)
 	for i, other := range c.nodes {
 		cfg.Peers = append(cfg.Peers, config.Peer{
@@ -106,19 +106,22 @@ func (c *testCluster) make(n *testNode) (*Node, error) {
 		Logger: hclog.New(
 			&hclog.LoggerOptions{Name: n.name, Level: hclog.Info, Output: n.log, TimeFormat: "15:04:05.000"},
 		),
-		Network: c.Host(n.name),
 		Version: "test",
 		Console: c.console,
-		Disk:    n.disk.wrap,
-		Clock:   c.clock,
-		Heard:   n.heard,
-
-		monotonic: func() time.Time { return time.Now().Add(time.Duration(n.jump.Load())) },
-		forwards:  n.forwards,
-		Applied: func(index, term uint64, changes []session.Change) {
-			if n.hook != nil {
-				n.hook(index, term, changes)
-			}
+		Platform: Platform{
+			Network:   c.Host(n.name),
+			Disk:      n.disk.wrap,
+			Clock:     c.clock,
+			writes:    n.writes,
+			monotonic: func() time.Time { return time.Now().Add(time.Duration(n.jump.Load())) },
+		},
+		Observers: Observers{
+			OnAnswer: n.heard,
+			Applied: func(index, term uint64, changes []session.Change) {
+				if n.hook != nil {
+					n.hook(index, term, changes)
+				}
+			},
 		},
 	})
 }
@@ -223,7 +226,8 @@ func (c *testCluster) open(n *testNode, within time.Duration) (session.Grant, er
 	}
 	c.opens++
 	return conn.Open(ctx, session.OpenRequest{
-		RequestID: session.RequestID{c.opens}, Timeout: 40 * time.Second, MS: session.MS(time.Now()),
+		RequestID: session.RequestID{c.opens}, Spec: session.Spec{Timeout: 40 * time.Second},
+		MS: session.MS(time.Now()),
 	})
 }
 

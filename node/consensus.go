@@ -6,43 +6,46 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"path/filepath"
 	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
-	"holdfast/fsm"
+	"holdfast/fsm/entry"
+	"holdfast/fsm/proposer"
+	"holdfast/node/members"
+	"holdfast/node/storage"
+	"holdfast/node/watchdog"
 	"holdfast/transport/raftnet"
 )
 
 const (
 	// maxAppendEntries bounds the entries that Raft reads from the log for one request. raftnet sends as many of them
 	// as fit into [raftnet.MaxRequest]. It bounds the memory for one request: 16 MiB with full entries of 256 KiB, for
-	// each follower that is behind (W7 of the tree), and 96 MiB where each entry is one command of the largest size. A
+	// each follower that is behind (W7 size bounds), and 96 MiB where each entry is one command of the largest size. A
 	// follower syncs once for each request: one whose disk takes 100 ms for that takes 640 entries a second. With 16
 	// entries in a request it takes 160, and never catches up with a leader that makes 250.
 	maxAppendEntries = 64
 	// raftTimeout bounds one request between nodes, and the handshake before the first.
 	raftTimeout = 1500 * time.Millisecond
-	// pollInterval is the time between two looks at a value of Raft that Raft does not report by itself.
-	pollInterval = 10 * time.Millisecond
 )
 
 // consensus is Raft with its stores and its network, and the proposer on top of it.
 type consensus struct {
 	raft      *raft.Raft
-	stores    *stores
+	store     *storage.Store
 	layer     *raftnet.Layer
 	transport *raftnet.Checked
 	// notice has followers told of commits.
 	notice *notice
 	// watch says when leadership may have changed.
 	watch *leadership
-	// reports says who has reported what it knows of this node's directory.
-	reports *reports
+	// olderCopy is told what other nodes know of this node's directory.
+	olderCopy *members.OlderCopyCheck
 	// proposer puts commands into Raft's log.
-	proposer *fsm.Proposer
+	proposer *proposer.Proposer
 	// release ends the goroutines that are held at a failed write.
 	release func()
 	// stopping is set before Raft stops.
@@ -55,42 +58,42 @@ func (n *Node) startRaft(listener net.Listener) (_ *consensus, err error) {
 	self, _ := n.cfg.Self()
 	stopping := new(atomic.Bool)
 	logger := newRaftLogger(n.options.Logger.Named("raft"), n.failure, stopping)
-	guard := &guardedStore{failure: n.failure, dog: n.watchdog, timings: n.options.timings}
-	stores, err := openStores(n.dir, logger, guard, n.options.Disk)
+	store, err := n.openStore(logger)
 	if err != nil {
 		return nil, err
 	}
 	// Raft remembers a vote by its candidate's address, and repeats the vote to any server that asks from that address
 	// in the same term. So the address names the directory too: a node that has moved there since is another candidate.
-	advertised := raftnet.At(self.Raft, n.admission.mine)
-	old := &rollback{roster: n.roster, dir: n.dir, reports: newReports(), fail: n.failure.fail}
+	advertised := raftnet.At(self.Raft, n.membership.OwnDirectory())
+	older := members.NewOlderCopyCheck(n.membership, n.dir, filepath.Join(n.dir.Path(), storage.OlderCopyFolder),
+		n.failure.fail)
 	layer := raftnet.New(raftnet.Config{
 		ClusterID:        n.cfg.ClusterID,
 		Settings:         n.cfg.ClusterSettings(),
 		Node:             n.cfg.Node,
-		Member:           n.roster.greets,
+		Member:           n.membership.MayGreet,
 		Advertise:        string(advertised),
 		Listener:         listener,
 		Dial:             n.ports.security.dialRaft,
 		MaxHandshakes:    n.ports.parts.handshakes,
 		HandshakeTimeout: raftTimeout,
-		Key:              n.dir.record.Key,
-		Elsewhere:        n.roster.raftAddressOf,
-		Known:            n.witness.knows,
-		Told:             old.told,
+		Key:              n.dir.Identity().Key,
+		Elsewhere:        n.membership.RaftAddressOf,
+		Known:            n.positions.Position,
+		OnPosition:       older.CheckPosition,
 		Waits:            true,
-		Meet:             n.admission.answer,
-		Asked:            n.successor.answer,
-		Linked:           n.successor.linked,
+		Meet:             n.admission.Answer,
+		OnQuery:          n.voter.Answer,
+		Linked:           n.voter.NoteLinks,
 		Logger:           logger,
 	})
-	old.leave = layer.Leave
+	older.SetNetwork(layer)
 	bare := raftnet.NewTransport(layer, raftTimeout)
 	c := &consensus{
-		stores: stores, layer: layer, notice: newNotice(bare, n.roster), watch: newLeadership(), reports: old.reports,
+		store: store, layer: layer, notice: newNotice(bare, n.membership), watch: newLeadership(), olderCopy: older,
 		release: n.failure.release, stopping: stopping,
 		transport: raftnet.NewChecked(bare, raftnet.Checks{
-			Term: n.admission.knownTerm, Command: fsm.CheckEntry, Saw: n.witness.saw, Logger: logger,
+			Term: n.admission.KnownTerm, Command: entry.CheckFrame, Saw: n.positions.Record, Logger: logger,
 		}),
 	}
 	defer func() { // runs also when this goroutine ends at a write that failed
@@ -98,35 +101,42 @@ func (n *Node) startRaft(listener net.Listener) (_ *consensus, err error) {
 			err = errors.Join(err, c.close())
 		}
 	}()
-	stores.guardCuts(func() uint64 { return max(n.witness.floor, n.view.AppliedIndex()) })
-	stores.size.bound = n.cfg.Tuning.LogBytes
-	stores.snapshots.completed = (&trailing{stores.size, n.cfg.Tuning.TrailingLogs, &n.roster.raft}).completed
-	if err = stores.begin(n.dir); err != nil {
-		return nil, err
-	}
-	if err = stores.finish(); err != nil {
-		return nil, fmt.Errorf("starting Raft from %s: %w", n.dir.Path, err)
-	}
-	first, err := n.roster.first(n.admission.isFounder())
-	if begun, _ := raft.HasExistingState(stores.logs, stores.stable, stores.snapshots); err != nil && !begun {
+	first, err := n.membership.FirstConfiguration(n.admission.FoundedHere())
+	if begun, _ := raft.HasExistingState(store.Log(), store.Stable(), store.Snapshots()); err != nil && !begun {
 		return nil, err
 	}
 	c.raft, err = c.newRaft(n.raftConfig(logger, c.watch.notify), first,
 		&watchedFSM{
-			n.view.State, n.watchdog, n.options.timings, n.options.traces.tracer, c.notice.landed, stores.anchor,
+			n.view.State, n.watchdog, n.timings, n.traces.tracer, c.notice.landed, store.Restored,
 			n.failure.fail,
 		})
 	if err != nil {
-		if why := stores.origins.refusal(); why != nil { // Raft says only that it could load no snapshot
-			return nil, fmt.Errorf("starting Raft from %s: %w", n.dir.Path, why)
+		if why := store.Refusal(); why != nil { // Raft says only that it could load no snapshot
+			return nil, fmt.Errorf("starting Raft from %s: %w", n.dir.Path(), why)
 		}
 		return nil, fmt.Errorf("starting Raft from %s: %w: if its snapshots or its log are corrupt or missing, %s",
-			n.dir.Path, err, recovery)
+			n.dir.Path(), err, storage.Recovery)
 	}
-	stores.origins.started()
+	store.Started(c.raft)
 	c.watch.observe(c.raft)
-	n.roster.raft.Store(c.raft)
+	n.membership.SetRaft(c.raft)
 	return c, nil
+}
+
+// openStore opens Raft's stores in the data directory.
+func (n *Node) openStore(logger hclog.Logger) (*storage.Store, error) {
+	return storage.Open(n.dir, storage.Options{
+		Logger: logger, Halt: n.failure.halt,
+		Watch: func(doing string) func() {
+			number := n.watchdog.Begin(watchdog.OnDisk, doing)
+			return func() { n.watchdog.End(number) }
+		},
+		Synced:        n.timings.ObserveSync,
+		Applied:       n.positions.EverApplied,
+		CachedEntries: 2 * maxAppendEntries,
+		LogBytes:      n.cfg.Tuning.LogBytes, TrailingLogs: n.cfg.Tuning.TrailingLogs,
+		Wrap: n.options.Platform.Disk,
+	})
 }
 
 // newRaft makes Raft. It turns a panic into an error: Raft panics when the log does not go on where the newest snapshot
@@ -138,11 +148,11 @@ func (c *consensus) newRaft(cfg *raft.Config, first *raft.Configuration, state r
 		}
 	}()
 	if first != nil {
-		if err = c.stores.bootstrap(cfg, c.transport, *first); err != nil {
+		if err = c.store.Bootstrap(cfg, c.transport, *first); err != nil {
 			return nil, fmt.Errorf("writing the first configuration: %w", err)
 		}
 	}
-	return raft.NewRaft(cfg, state, aheadLogs{c.stores.logs, c.notice}, c.stores.stable, c.stores.snapshots, c.transport)
+	return raft.NewRaft(cfg, state, aheadLogs{c.store.Log(), c.notice}, c.store.Stable(), c.store.Snapshots(), c.transport)
 }
 
 // abandon cuts Raft off from the other nodes at once, so that a leader with a hanging disk does not keep its followers
@@ -154,8 +164,8 @@ func (c *consensus) abandon() error {
 
 func (n *Node) raftConfig(logger hclog.Logger, notify chan<- bool) *raft.Config {
 	c := n.cfg.RaftConfig()
-	c.LocalID = serverID(n.cfg.Node, n.admission.mine)
-	c.CommitTimeout = cmp.Or(n.options.CommitTimeout, c.CommitTimeout)
+	c.LocalID = raftnet.ServerID(n.cfg.Node, n.membership.OwnDirectory())
+	c.CommitTimeout = cmp.Or(n.options.Platform.CommitTimeout, c.CommitTimeout)
 	c.MaxAppendEntries = maxAppendEntries
 	c.BatchApplyCh = false // the proposer has one entry in flight, so that there is nothing to batch
 	c.NotifyCh = notify
@@ -163,21 +173,21 @@ func (n *Node) raftConfig(logger hclog.Logger, notify chan<- bool) *raft.Config 
 	return c
 }
 
-// settleWait is how long a node that stops gives its state to take what Raft has committed, failedWait the same after a
-// failure.
+// appliedTimeout is how long a node that stops gives its state to take what Raft has committed, failedWait the same
+// after a failure.
 const (
-	settleWait = 5 * time.Second
-	failedWait = 200 * time.Millisecond
+	appliedTimeout = 5 * time.Second
+	failedWait     = 200 * time.Millisecond
 )
 
-// settle lets the state take what Raft has committed of the proposer's.
-func (c *consensus) settle(ctx context.Context, within time.Duration) {
+// awaitApplied lets the state take what Raft has committed of the proposer's.
+func (c *consensus) awaitApplied(ctx context.Context, within time.Duration) {
 	if end, ok := ctx.Deadline(); ok {
 		within = min(within, time.Until(end)/2)
 	}
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	c.proposer.Settle(ctx)
+	c.proposer.WaitUnanswered(ctx)
 }
 
 // stop ends Raft, and closes its network and its stores. It waits for Raft until ctx ends, so that a hanging disk does
@@ -207,7 +217,7 @@ func (c *consensus) stop(ctx context.Context) error {
 func (c *consensus) close() error {
 	c.watch.close()
 	c.transport.CloseStreams()
-	return errors.Join(c.transport.Close(), c.layer.Close(), c.stores.close())
+	return errors.Join(c.transport.Close(), c.layer.Close(), c.store.Close())
 }
 
 // leadership joins Raft's two sources of news about leaders into one signal: look again.
@@ -216,7 +226,7 @@ type leadership struct {
 	notify   chan bool
 	observed chan raft.Observation
 	observer *raft.Observer
-	// changed and news get a token after each change: changed is for the role loop, news for [successor].
+	// changed and news get a token after each change: changed is for the role loop, news for [election.Voter].
 	changed chan struct{}
 	news    chan struct{}
 	stopped chan struct{}
@@ -234,18 +244,6 @@ func newLeadership() *leadership {
 	}
 	go l.relay()
 	return l
-}
-
-// pause waits for a change of leadership, at most for a time, or until ctx ends. Only the goroutine that looks for
-// changes may call it: of a change there is one token.
-func (l *leadership) pause(ctx context.Context, most time.Duration) {
-	timer := time.NewTimer(most)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-l.changed:
-	case <-ctx.Done():
-	}
 }
 
 func (l *leadership) relay() {

@@ -54,7 +54,7 @@ func newConsole(n *Node, metrics prometheus.Gatherer) Console {
 	return n.options.Console(ConsoleHost{
 		Logger: n.options.Logger.Named("console"), Node: n.cfg.Node, ClusterID: n.cfg.ClusterID,
 		Version: n.options.Version, Address: self.Client, Authenticated: n.cfg.Auth.On(), Metrics: metrics,
-		Glance: n.glance, Removed: n.health.removed, Settings: n.cfg.Shown(n.options.Origins),
+		Glance: n.glance, Removed: n.admission.WasRemoved, Settings: n.cfg.Shown(n.options.Origins),
 		Dialer: n.ports.dialerFor(n.cfg, n.options, self.Client),
 	})
 }
@@ -69,7 +69,7 @@ func (n *Node) glance() clientport.NodeStatus {
 func (p *ports) dialerFor(cfg config.Config, o Options, own string,
 ) func(r *http.Request) func(ctx context.Context, address string) (net.Conn, error) {
 	others := &secure.Dialer{
-		Store: p.security.store, Mode: cfg.TLS.Clients, Dial: o.Network.Dial, Protocols: grpcProtocols(),
+		Store: p.security.store, Mode: cfg.TLS.Clients, Dial: o.Platform.Network.Dial, Protocols: grpcProtocols(),
 		Names:  atAddress(&cfg, func(string) session.Node { return 0 }),
 		Theirs: "client_tls", Ours: fmt.Sprintf("client_tls is %s on node %d", cfg.TLS.Clients, cfg.Node),
 	}

@@ -15,8 +15,8 @@ const (
 	// memberDescriptors are for the connections with one other node, in both directions: raftnet keeps up to 6 that the
 	// other node has opened.
 	memberDescriptors = 12
-	// leastClients is the number of connections that a node must have for clients, and the least share of any port.
-	leastClients = 8
+	// minClients is the number of connections that a node must have for clients, and the least share of any port.
+	minClients = 8
 )
 
 // parts is how many connections each port may have.
@@ -34,10 +34,10 @@ func defaultParts(clients int) parts {
 // small parts for the ports of nodes and HTTP, and clients get the rest. Without parts, one connection of a client
 // could take the last descriptor, and Raft, snapshots and health would fail.
 func (p parts) within(limit, others int) (parts, error) {
-	part := func(most, of int) int { return min(most, max(limit/of, leastClients)) }
+	part := func(most, of int) int { return min(most, max(limit/of, minClients)) }
 	p.handshakes, p.peers, p.http = part(p.handshakes, 16), part(p.peers, 8), part(p.http, 16)
 	reserved := ownDescriptors + others*memberDescriptors + p.handshakes + p.peers + p.http
-	if least := reserved + leastClients; limit < least {
+	if least := reserved + minClients; limit < least {
 		return parts{}, fmt.Errorf("the process may open %d files, but needs at least %d: raise the limit, with "+
 			"ulimit -n, LimitNOFILE of systemd, or ulimits of a container", limit, least)
 	}
@@ -70,7 +70,7 @@ func share(cfg config.Config, o Options) (parts, error) {
 	if cfg.Listen.ZooKeeper != "" {
 		p.zookeeper = p.clients
 	}
-	if _, files := o.Network.(tcp); !files { // the connections of a simulation are no files
+	if _, files := o.Platform.Network.(tcp); !files { // the connections of a simulation are no files
 		return p, nil
 	}
 	limit, err := descriptorLimit()

@@ -44,7 +44,7 @@ func TestPartsOfTheDescriptors(t *testing.T) {
 	for limit := range 15_000 {
 		p, err := all.within(limit, 2)
 		if used := p.clients + p.peers + p.handshakes + p.http + ownDescriptors + 2*memberDescriptors; err == nil &&
-			(used > limit || p.clients < leastClients) {
+			(used > limit || p.clients < minClients) {
 			t.Fatalf("%d descriptors: %+v", limit, p)
 		}
 	}
@@ -68,7 +68,10 @@ func TestFewerClientsThanTheDefaultIsNoWarning(t *testing.T) {
 		level   string
 	}{{nil, "[INFO]"}, {map[string]string{"max_connections": "--max-connections"}, "[WARN]"}} {
 		var out strings.Builder
-		p, err := share(cfg, Options{Network: tcp{}, Logger: hclog.New(&hclog.LoggerOptions{Output: &out}), Origins: tt.origins})
+		p, err := share(cfg, Options{
+			Logger: hclog.New(&hclog.LoggerOptions{Output: &out}), Origins: tt.origins,
+			Platform: Platform{Network: tcp{}},
+		})
 		if err != nil || p.clients >= limit || strings.Count(out.String(), "\n") != 1 ||
 			!strings.Contains(out.String(), tt.level) {
 			t.Errorf("from %v: %+v, %v\n%s", tt.origins, p, err, out.String())

@@ -101,16 +101,16 @@ func TestADiskThatFails(t *testing.T) {
 	}
 }
 
-func TestHandOver(t *testing.T) {
+func TestTransferLeadership(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, nil)
 		defer c.stop()
 		leads := c.leader(10 * time.Second)
-		if err := c.others(leads)[0].HandOver(t.Context()); !errors.Is(err, session.ErrNotLeader) {
+		if err := c.others(leads)[0].TransferLeadership(t.Context()); !errors.Is(err, session.ErrNotLeader) {
 			t.Errorf("by a node that does not lead: %v, want ErrNotLeader", err)
 		}
-		if err := leads.HandOver(t.Context()); err != nil {
-			t.Errorf("HandOver: %v", err)
+		if err := leads.TransferLeadership(t.Context()); err != nil {
+			t.Errorf("TransferLeadership: %v", err)
 		}
 		if leads.consensus.raft.State() == raft.Leader {
 			t.Error("the node leads on")
@@ -123,8 +123,8 @@ func TestHandOver(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		if err := next.HandOver(ctx); err == nil {
-			t.Error("leadership was handed over to nobody")
+		if err := next.TransferLeadership(ctx); err == nil {
+			t.Error("leadership was transferred to nobody")
 		}
 		for _, other := range c.others(next) {
 			c.Resume(other.name)
@@ -169,16 +169,16 @@ func TestHooks(t *testing.T) {
 		if want := session.MS(c.clock()); ms > want || ms+10_000 < want {
 			t.Errorf("the id's milliseconds are %d, want those of Clock, %d", ms, want)
 		}
-		if want := uint64(time.Now().Add(ahead / 2).UnixMilli()); leads.dir.Incarnation < want {
-			t.Errorf("incarnation %d is not of Clock", leads.dir.Incarnation)
+		if want := uint64(time.Now().Add(ahead / 2).UnixMilli()); leads.dir.Incarnation() < want {
+			t.Errorf("incarnation %d is not of Clock", leads.dir.Incarnation())
 		}
 		time.Sleep(2 * time.Second)
 		from := map[session.Node]int{}
 		for len(all) > 0 {
 			h := <-all
 			from[h.from]++
-			if h.late || h.term != leads.roles.terms.tracker.Load().Stats().Term {
-				t.Errorf("heard %+v in term %d", h, leads.roles.terms.tracker.Load().Stats().Term)
+			if h.late || h.term != leads.roles.Tracker().Stats().Term {
+				t.Errorf("heard %+v in term %d", h, leads.roles.Tracker().Stats().Term)
 			}
 		}
 		if len(from) != 3 {

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"slices"
@@ -70,7 +71,7 @@ func TestAnEmptiedNodeLosesNoEntry(t *testing.T) {
 		if _, err := again.server.Find(t.Context(), granted.Session.ID, session.ReadOptions{}); err != nil {
 			t.Errorf("a session that was acknowledged: %v", err)
 		}
-		c.eventually("the emptied node serves", 30*time.Second, func() bool { return emptied.health.check() == nil })
+		c.eventually("the emptied node serves", 30*time.Second, func() bool { return emptied.health.Check() == nil })
 		c.agree(10 * time.Second)
 		c.mustOpen(emptied, 5*time.Second)
 	})
@@ -95,7 +96,7 @@ func TestAnEmptiedNodeVotesOnce(t *testing.T) {
 			t.Errorf("%s voted twice in term %d", emptied.name, term)
 		}
 		heal()
-		c.eventually("the emptied node serves", 40*time.Second, func() bool { return emptied.health.check() == nil })
+		c.eventually("the emptied node serves", 40*time.Second, func() bool { return emptied.health.Check() == nil })
 		c.agree(10 * time.Second)
 	})
 }
@@ -106,12 +107,12 @@ func (c *testCluster) voters() {
 	c.eventually("that all vote", 40*time.Second, func() bool {
 		for _, n := range c.nodes {
 			for _, of := range c.nodes {
-				s, d, ok := n.roster.directoryOf(of.cfg.Node)
-				if !ok || s.Suffrage != raft.Voter || d != of.admission.mine {
+				s, d, ok := n.membership.Member(of.cfg.Node)
+				if !ok || s.Suffrage != raft.Voter || d != of.membership.OwnDirectory() {
 					return false
 				}
 			}
-			if n.health.check() != nil {
+			if n.health.Check() != nil {
 				return false
 			}
 		}
@@ -161,10 +162,10 @@ func TestTwoEmptiedNodesAreNoCluster(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		for i, n := range c.nodes {
-			if n.Leads() || n.health.check() == nil {
+			if n.Leads() || n.health.Check() == nil {
 				t.Errorf("%s serves", n.name)
 			}
-			if err := n.health.check(); i < 2 && !strings.Contains(err.Error(), "node 3 knows node") {
+			if err := n.health.Check(); i < 2 && !strings.Contains(err.Error(), "node 3 knows node") {
 				t.Errorf("%s does not say why it waits: %v", n.name, err)
 			}
 			if code, body := c.get(n, "/healthz"); code != http.StatusServiceUnavailable ||
@@ -185,7 +186,7 @@ func TestANewClusterWaitsForAll(t *testing.T) {
 		c.start(c.nodes[1])
 		time.Sleep(time.Minute)
 		for _, n := range c.nodes[:2] {
-			if err := n.health.check(); err == nil || !strings.Contains(err.Error(), "node 3") {
+			if err := n.health.Check(); err == nil || !strings.Contains(err.Error(), "node 3") {
 				t.Errorf("%s says %v, want that it waits for node 3", n.name, err)
 			}
 			if got := strings.Count(n.log.String(), "waits for admission to the cluster"); got < 3 || got > 10 {
@@ -218,7 +219,7 @@ func TestALostDirectoryComesBack(t *testing.T) {
 		}
 		c.start(n)
 		c.voters()
-		second := n.admission.mine
+		second := n.membership.OwnDirectory()
 		time.Sleep(time.Minute) // Raft speaks to a server that was removed for as long as its back-off lasts
 		c.kill(n)
 		if err := errors.Join(os.RemoveAll(path), os.Rename(path+".lost", path)); err != nil {
@@ -227,7 +228,7 @@ func TestALostDirectoryComesBack(t *testing.T) {
 		leads := c.leader(within, n)
 		c.start(n)
 		time.Sleep(3 * time.Second)
-		if s, d, ok := leads.roster.directoryOf(n.cfg.Node); !ok || s.Suffrage != raft.Voter || d != second {
+		if s, d, ok := leads.membership.Member(n.cfg.Node); !ok || s.Suffrage != raft.Voter || d != second {
 			t.Errorf("after 3s the cluster knows of it %+v on %v", s, d)
 		}
 		var third []*testNode
@@ -254,10 +255,10 @@ func TestASecondProcessOfOneNumber(t *testing.T) {
 		defer c.stop()
 		leads := c.leader(within)
 		member := c.others(leads)[0]
-		before := member.admission.mine
+		before := member.membership.OwnDirectory()
 		cfg := c.config(member)
 		cfg.DataDir += ".second"
-		second, err := New(cfg, Options{Logger: hclog.NewNullLogger(), Network: c.Host("second")})
+		second, err := New(cfg, Options{Logger: hclog.NewNullLogger(), Platform: Platform{Network: c.Host("second")}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -265,10 +266,10 @@ func TestASecondProcessOfOneNumber(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- second.Run(ctx) }()
 		time.Sleep(30 * time.Second)
-		if s, d, ok := leads.roster.directoryOf(cfg.Node); !ok || s.Suffrage != raft.Voter || d != before ||
-			second.health.check() == nil || member.health.check() != nil {
-			t.Errorf("the cluster knows %+v on %v; the member serves: %v, the second: %v", s, d, member.health.check(),
-				second.health.check())
+		if s, d, ok := leads.membership.Member(cfg.Node); !ok || s.Suffrage != raft.Voter || d != before ||
+			second.health.Check() == nil || member.health.Check() != nil {
+			t.Errorf("the cluster knows %+v on %v; the member serves: %v, the second: %v", s, d, member.health.Check(),
+				second.health.Check())
 		}
 		if strings.Contains(leads.log.String(), "removing a node") {
 			t.Error("the member was removed")
@@ -294,10 +295,10 @@ func TestANewNodeVotesOnceItHasCaughtUp(t *testing.T) {
 		n.hook = func(uint64, uint64, []session.Change) { <-caughtUp }
 		c.start(n)
 		server := func() raft.Server {
-			s, _, _ := leads.roster.directoryOf(n.cfg.Node)
+			s, _, _ := leads.membership.Member(n.cfg.Node)
 			return s
 		}
-		c.eventually("being taken in", 20*time.Second, func() bool { return n.admission.admitted() })
+		c.eventually("being taken in", 20*time.Second, func() bool { return n.admission.Admitted() })
 		time.Sleep(2 * time.Second)
 		if got := server(); got.Suffrage != raft.Nonvoter {
 			t.Errorf("it is %+v, and has applied nothing", got)
@@ -315,13 +316,13 @@ func TestAStrayProcessTakesNoPlace(t *testing.T) {
 		defer c.stop()
 		leads := c.leader(within)
 		member := c.others(leads)[0]
-		before := member.admission.mine
+		before := member.membership.OwnDirectory()
 		cfg := c.config(member)
 		cfg.DataDir += ".stray"
 		if err := c.end(member); err != nil {
 			t.Fatal(err)
 		}
-		stray, err := New(cfg, Options{Logger: hclog.NewNullLogger(), Network: c.Host("stray")})
+		stray, err := New(cfg, Options{Logger: hclog.NewNullLogger(), Platform: Platform{Network: c.Host("stray")}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -329,16 +330,15 @@ func TestAStrayProcessTakesNoPlace(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- stray.Run(ctx) }()
 		time.Sleep(30 * time.Second)
-		if asks := leads.admission.asks(
-			time.Now().Add(-time.Second),
-		); asks[cfg.Node].directory != stray.admission.mine {
-			t.Errorf("the stray process does not ask: %+v", asks)
+		if err := stray.admission.Check(); err == nil || !strings.Contains(err.Error(),
+			fmt.Sprintf("node %d knows node %d on another data directory", leads.cfg.Node, cfg.Node)) {
+			t.Errorf("the stray process does not ask the leader: %v", err)
 		}
-		if s, d, ok := leads.roster.directoryOf(cfg.Node); !ok || s.Suffrage != raft.Voter || d != before {
+		if s, d, ok := leads.membership.Member(cfg.Node); !ok || s.Suffrage != raft.Voter || d != before {
 			t.Errorf("the cluster knows %+v on %v, want a voter on %v", s, d, before)
 		}
 		c.start(member)
-		c.eventually("the member serves", within, func() bool { return member.health.check() == nil })
+		c.eventually("the member serves", within, func() bool { return member.health.Check() == nil })
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)

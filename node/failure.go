@@ -53,6 +53,12 @@ func (f *failure) hold() {
 	runtime.Goexit()
 }
 
+// halt ends the node because of an error of the disk, and then does what hold does.
+func (f *failure) halt(err error) {
+	f.fail(err)
+	f.hold()
+}
+
 // release ends the goroutines that hold keeps. Raft must be about to end, or must not have begun: Raft's Shutdown waits
 // for those goroutines.
 func (f *failure) release() { f.releasing.Do(func() { close(f.released) }) }

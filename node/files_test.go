@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"holdfast/node/config"
+	"holdfast/node/storage"
 	"holdfast/session"
 	"holdfast/test/bubble"
 )
@@ -59,7 +60,7 @@ func newLibrary(t *testing.T, trailing uint64) *library {
 		l.copy(t, "now", c.dir)
 	})
 	for i := range 3 {
-		folders, err := os.ReadDir(filepath.Join(l.dir, "now", fmt.Sprintf("n%d", i+1), snapshotDir))
+		folders, err := os.ReadDir(filepath.Join(l.dir, "now", fmt.Sprintf("n%d", i+1), storage.SnapshotFolder))
 		if err != nil || len(folders) != 2 {
 			t.Fatalf("snapshots of node %d: %v, %v", i+1, folders, err)
 		}
@@ -246,7 +247,7 @@ func (l *library) try(t *testing.T, file string, how damage, want string, count 
 				continue
 			}
 			text := strings.NewReplacer("S1", l.first[i], "S2", l.newest[i]).Replace(want)
-			named := &unusableError{}
+			named := &storage.UnusableError{}
 			switch {
 			case want == "" && err != nil:
 				t.Errorf("%s is refused: %v", n.name, err)
@@ -256,8 +257,8 @@ func (l *library) try(t *testing.T, file string, how damage, want string, count 
 			case !strings.Contains(err.Error(), text):
 				t.Errorf("%s is refused with %v\nand not with %q", n.name, err, text)
 			case strings.HasPrefix(text, "it belongs"):
-			case !errors.As(err, &named) || !strings.HasPrefix(named.file, filepath.Join(c.dir, n.name)) ||
-				!strings.Contains(err.Error(), recovery):
+			case !errors.As(err, &named) || !strings.HasPrefix(named.File, filepath.Join(c.dir, n.name)) ||
+				!strings.Contains(err.Error(), storage.Recovery):
 				t.Errorf("%s is refused with %v\nwhich names no file, or not what to do", n.name, err)
 			}
 		}
@@ -281,7 +282,7 @@ func (l *library) kept(c *testCluster) {
 	has := func(nodes ...*testNode) func() bool {
 		return func() bool {
 			for _, n := range nodes {
-				if n.health.check() != nil || lost(n, l.ids) > 0 {
+				if n.health.Check() != nil || lost(n, l.ids) > 0 {
 					return false
 				}
 			}

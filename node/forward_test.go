@@ -1,7 +1,6 @@
 package node
 
 import (
-	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -20,16 +19,38 @@ type writesInHand struct {
 	node    *testNode
 	session session.Session
 	all     []session.ForwardedWrite
+	// sent is how many of all the open stream has sent, wake signals more.
+	sent    int
+	wake    chan struct{}
 	began   int
 	refused []session.WriteRefusal
 	ended   []error
 }
 
+// StreamWanted reports whether there are writes, or a test wants a stream.
+func (w *writesInHand) StreamWanted() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.all) > 0
+}
+
+func (w *writesInHand) Wake() <-chan struct{} { return w.wake }
+
+// Next returns the writes that the stream has not sent yet.
+func (w *writesInHand) Next() (m session.ForwardMessage, more bool, again time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := min(len(w.all)-w.sent, session.MaxPeerBatch)
+	m.Writes = w.all[w.sent : w.sent+n]
+	w.sent += n
+	return m, n > 0, again
+}
+
 func (w *writesInHand) ForwardBegan() {
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.began++
-	w.mu.Unlock()
-	w.send()
+	w.sent = 0
 }
 
 func (w *writesInHand) WritesRefused(all []session.WriteRefusal) {
@@ -42,24 +63,24 @@ func (w *writesInHand) ForwardEnded(err error) {
 	w.mu.Lock()
 	w.ended = append(w.ended, err)
 	w.mu.Unlock()
-	w.send()
 }
 
-// send sends all writes; without a stream they wait for one.
-func (w *writesInHand) send() {
-	w.mu.Lock()
-	all := w.all
-	w.mu.Unlock()
-	if len(all) > 0 {
-		_ = w.node.server.Forward(all) // ForwardBegan comes when there is no stream
-	}
-}
-
+// take adds writes to those in hand.
 func (w *writesInHand) take(all ...session.ForwardedWrite) {
 	w.mu.Lock()
 	w.all = append(w.all, all...)
 	w.mu.Unlock()
-	_ = w.node.server.Forward(all) // ForwardBegan comes when there is no stream
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// drop forgets all writes in hand.
+func (w *writesInHand) drop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.all, w.sent = nil, 0
 }
 
 // creating returns a session's write that makes an entry.
@@ -94,8 +115,8 @@ func forwardingCluster(t *testing.T) (*testCluster, *testNode, []*writesInHand) 
 	c.add(3)
 	var all []*writesInHand
 	for _, n := range c.nodes {
-		w := &writesInHand{node: n}
-		n.forwards, all = w, append(all, w)
+		w := &writesInHand{node: n, wake: make(chan struct{}, 1)}
+		n.writes, all = w, append(all, w)
 	}
 	for _, n := range c.nodes {
 		c.start(n)
@@ -118,7 +139,7 @@ func another(all []*writesInHand, leads *testNode) *writesInHand {
 	return all[0]
 }
 
-// withInstance opens a session that may write (X5).
+// withInstance opens a session that may write (X5 the opener's instance).
 func (c *testCluster) withInstance(n *testNode) session.Session {
 	c.t.Helper()
 	conn, err := n.server.Connect(nil)
@@ -127,7 +148,8 @@ func (c *testCluster) withInstance(n *testNode) session.Session {
 	}
 	c.opens++
 	g, err := conn.Open(c.t.Context(), session.OpenRequest{
-		RequestID: session.RequestID{c.opens}, Timeout: 40 * time.Second, MS: session.MS(time.Now()),
+		RequestID: session.RequestID{c.opens}, Spec: session.Spec{Timeout: 40 * time.Second},
+		MS: session.MS(time.Now()),
 	})
 	if err != nil {
 		c.t.Fatal(err)
@@ -188,56 +210,21 @@ func TestWritesFindTheNextLeader(t *testing.T) {
 }
 
 // A write that the replicas could not read does not get into the log: its stream ends.
-func TestABadWriteStaysOutOfTheLog(t *testing.T) {
-	good := creating(t, session.Session{ID: 5, Attachment: 1}, 7, "/a")
-	otherSession, otherNumber, cut, other := good, good, good, good
-	otherSession.Session, otherNumber.Number = 6, 8
-	cut.Command = cut.Command[:len(cut.Command)-1]
-	ack, err := acknowledge([]session.Acknowledged{{Session: 5, UpTo: 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	other.Command = ack.(session.TreeCommand).Encoded
-	if err = checkWrite(&good); err != nil {
-		t.Errorf("a good write: %v", err)
-	}
-	for name, w := range map[string]*session.ForwardedWrite{
-		"another session's": &otherSession, "another number's": &otherNumber, "cut off": &cut, "no write": &other,
-	} {
-		if checkWrite(w) == nil {
-			t.Errorf("%s: no error", name)
-		}
-	}
-	heavy, err := form.AppendWrite(nil, tree.NumberedWrite{
-		Session: 5, Attachment: 1, Number: 1,
-		Transaction: tree.Transaction{Then: []tree.Op{tree.DeleteTree{Path: "/a"}}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := session.ForwardedWrite{Command: heavy, Weight: 1, Session: 5, Number: 1}
-	if err := checkWrite(&w); err != nil || w.Weight < tree.DeleteTreeWeight {
-		t.Errorf("a DeleteTree weighs %d, %v, want %d or more (U2)", w.Weight, err, tree.DeleteTreeWeight)
-	}
+func TestABadWriteEndsItsStream(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, leads, writes := forwardingCluster(t)
 		defer c.stop()
 		w := another(writes, leads)
 		bad := creating(t, w.session, 1, "/bad")
 		bad.Command = bad.Command[:len(bad.Command)-1]
-		if err := w.node.server.Forward(nil); !errors.Is(err, session.ErrNoLeader) {
-			t.Fatal(err)
-		}
-		c.eventually("a stream", within, func() bool { return w.node.server.Forward(nil) == nil })
 		before := leads.view.LastIndex()
-		if err := w.node.server.Forward([]session.ForwardedWrite{bad}); err != nil {
-			t.Fatal(err)
-		}
+		w.take(bad)
 		c.eventually("the end of the stream", within, func() bool {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			return len(w.ended) == 1
+			return len(w.ended) >= 1
 		})
+		w.drop()
 		if after := leads.view.LastIndex(); after != before {
 			t.Errorf("the log went from %d to %d", before, after)
 		}

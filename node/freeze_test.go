@@ -45,7 +45,10 @@ func TestFreezeInACluster(t *testing.T) {
 		c.eventually("ids for local sessions", within, func() bool { return owner.server.Stats().LocalIDs > 0 })
 		const timeout = 10 * time.Second
 		client := listen(t, owner)
-		open := session.OpenRequest{Timeout: timeout, RequestID: session.RequestID{200}, MS: session.MS(time.Now())}
+		open := session.OpenRequest{
+			Spec: session.Spec{Timeout: timeout}, RequestID: session.RequestID{200},
+			MS: session.MS(time.Now()),
+		}
 		global, err := client.Open(t.Context(), open)
 		if err != nil {
 			t.Fatal(err)
@@ -98,7 +101,10 @@ func TestExtendInACluster(t *testing.T) {
 		others := c.others(leads)
 		owner, through := others[0], others[1]
 		client := listen(t, owner)
-		open := session.OpenRequest{Timeout: 10 * time.Second, RequestID: session.RequestID{200}, MS: session.MS(time.Now())}
+		open := session.OpenRequest{
+			Spec: session.Spec{Timeout: 10 * time.Second}, RequestID: session.RequestID{200},
+			MS: session.MS(time.Now()),
+		}
 		one, err := client.Open(t.Context(), open)
 		if err != nil {
 			t.Fatal(err)
@@ -119,7 +125,7 @@ func TestExtendInACluster(t *testing.T) {
 		if !owner.lives(t, one.Session.ID) {
 			t.Error("an extended session expired")
 		}
-		time.Sleep(90 * time.Second) // a change of the leader loses a minute of the log's time at most (D3)
+		time.Sleep(90 * time.Second) // a change of the leader loses a minute of the log's time at most (D3 log clock)
 		if owner.lives(t, one.Session.ID) {
 			t.Error("an extended session lives on and on")
 		}

@@ -4,160 +4,201 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
-	"time"
 
-	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
 
+	"holdfast/leader"
 	"holdfast/learner"
-	"holdfast/node/watchdog"
+	"holdfast/node/health"
+	"holdfast/node/members"
 	"holdfast/session"
-	"holdfast/transport/clientport"
+	"holdfast/transport/raftnet"
 )
 
-// health decides whether the node serves, and says why it does not. Safe for concurrent use.
-type health struct {
-	// room says what is refused for want of room.
-	room      func() string
-	logger    hclog.Logger
-	watchdog  *watchdog.Watchdog
-	roster    *roster
-	admission *admission
-	replica   *replica
-	security  *security
-	// aside returns the folder of an older copy that was set aside, empty when there is none.
-	aside func() string
-	// drain takes the node out of service.
-	drain   *drain
-	freezes *freezes
-	// news wakes watch: the node has stalled, or goes on.
-	news chan struct{}
-	// ready is closed once the node has served for the first time.
-	ready chan struct{}
+// newHealth connects what says whether this node serves.
+func (n *Node) newHealth() *health.Health {
+	logger := n.options.Logger
+	clusterRoom := health.WarnOfSessions(logger, "cluster", n.view.Usage)
+	localRoom := health.WarnOfSessions(logger, "node's local sessions", n.server.LocalUsage)
+	treeRoom := health.WarnOfTree(logger, n.treeStatus)
+	return health.New(health.Config{
+		Pulse: n.pulse, Interval: n.cfg.Sessions.HeartbeatInterval,
+		Checks: []func() error{n.watchdog.Check, n.admission.Check, n.checkLeader, n.checkVote, n.drain.Check},
+		Warnings: []func() string{
+			n.view.freezes.Warning, n.replica.warning, n.ports.security.warning, n.olderCopyWarning, n.resources.Warning,
+			n.settingsWarning,
+		},
+		Each: []func(){
+			clusterRoom.Check, localRoom.Check, treeRoom.Check, n.view.freezes.Remind, n.membership.Refresh, n.drainIfRemoved,
+		},
+		Serving: func(ok bool) { n.ports.client.SetServing("", ok) },
+	})
 }
 
-// check returns nil when the node serves, or why it does not. It asks the watchdog first: a node that stalls must not
-// be asked for anything else, because its state may be locked.
-func (h *health) check() error {
-	if err := h.watchdog.Check(); err != nil {
-		return err
-	}
-	if err := h.admission.check(); err != nil {
-		return err
-	}
-	if err := h.drain.ready(); err != nil {
-		return h.explain(err)
-	}
-	if !h.admission.admitted() || !h.roster.observes() && !h.roster.votes() {
-		return learner.ErrNoVote
-	}
-	if h.drain.on() {
-		return session.ErrDraining
-	}
-	return nil
+// newDrain makes what drains this node.
+func (n *Node) newDrain() *health.Drain {
+	return health.NewDrain(health.DrainConfig{
+		Node: n.cfg.Node, Logger: n.options.Logger, Pulse: n.pulse,
+		Timeout: n.cfg.Clients.DrainTimeout, Interval: n.cfg.Sessions.HeartbeatInterval,
+		Server:        n.server,
+		Leads:         func() bool { return n.consensus.raft.State() == raft.Leader },
+		TransferToAny: n.transfer.ToAny, TransferTo: n.transfer.To,
+		Peers: n.peers, Members: n.Members, Observes: n.membership.IsObserver,
+		DiskFull: n.diskFull, DisksFull: n.server.DisksFull,
+		Changed: func() { n.health.CheckSoon() },
+	})
 }
 
-// explain adds to ErrNoLeader what may be the cause: too many nodes on new data directories, or differences between
-// members and peers.
-func (h *health) explain(err error) error {
+// newTransfer makes what transfers leadership away from this node.
+func (n *Node) newTransfer() *health.Transfer {
+	return health.NewTransfer(health.TransferConfig{
+		Node: n.cfg.Node, Logger: n.options.Logger, Pulse: n.pulse, Raft: n.consensus.raft, Watchdog: n.watchdog,
+		Interval: n.cfg.Sessions.HeartbeatInterval, ElectionTimeout: n.cfg.Raft.HeartbeatTimeout,
+		Voters: n.otherVoters, Peers: n.peers,
+	})
+}
+
+// otherVoters returns Raft's servers that vote, without this node.
+func (n *Node) otherVoters() map[session.Node]raft.Server {
+	future := n.consensus.raft.GetConfiguration()
+	if future.Error() != nil {
+		return nil
+	}
+	all := make(map[session.Node]raft.Server)
+	for _, s := range future.Configuration().Servers {
+		if of, _, err := raftnet.ParseServerID(s.ID); err == nil && s.Suffrage == raft.Voter && of != n.cfg.Node {
+			all[of] = s
+		}
+	}
+	return all
+}
+
+// newResources makes what watches disk and memory. The client port must exist.
+func (n *Node) newResources() *health.Resources {
+	return health.NewResources(health.ResourcesConfig{
+		Logger: n.options.Logger, Pulse: n.pulse, Interval: n.cfg.Sessions.HeartbeatInterval,
+		Dir: n.dir.Path(), DiskLimit: n.cfg.Resources.DiskLimit, Memory: n.options.Memory, Measures: n.options.Platform.Measures,
+		DisksFull: n.server.DisksFull, FullDisks: func() []session.Node { a, _ := n.server.Aside(); return a.Full },
+		Limiter: n.ports.client.Limiter(), DiskChanged: n.drain.DiskChanged,
+	})
+}
+
+// diskFull reports whether this node's disk is full (O5 full disks).
+func (n *Node) diskFull() bool { return n.resources.DiskFull() }
+
+// newSupervisor makes what acts on the watchdog's findings.
+func (n *Node) newSupervisor() *health.Supervisor {
+	return &health.Supervisor{
+		Logger: n.options.Logger, Pulse: n.pulse, Watchdog: n.watchdog,
+		AppliedElsewhere: n.server.AppliedElsewhere, CheckDirectory: n.dir.Check,
+		Suspend: func() {
+			n.consensus.layer.Suspend()
+			n.consensus.watch.again() // the node's role ends
+			n.health.CheckSoon()
+		},
+		Resume: func() {
+			n.consensus.layer.Resume()
+			n.consensus.watch.again() // a role may begin
+			n.health.CheckSoon()
+		},
+		Leads:    func() bool { return n.consensus.raft.State() == raft.Leader },
+		Transfer: n.transfer.AfterPause,
+	}
+}
+
+// checkLeader says why this node cannot serve its clients, and adds to [session.ErrNoLeader] what may be the cause: too
+// many nodes on new data directories, or differences between members and peers.
+func (n *Node) checkLeader() error {
+	err := n.drain.Serves()
 	if !errors.Is(err, session.ErrNoLeader) {
 		return err
 	}
-	if h.removed() {
+	if n.admission.WasRemoved() {
 		return errRemoved
 	}
-	if todo := h.admission.left(); todo != "" {
+	if todo := n.admission.NoMajority(); todo != "" {
 		return fmt.Errorf("%w; %s", err, todo)
 	}
-	if found := h.roster.drift(); len(found) > 0 {
+	if found := n.membership.Differences(); len(found) > 0 {
 		return fmt.Errorf("%w; %s", err, strings.Join(found, "; "))
 	}
 	return err
+}
+
+// checkVote says that this node is no member, or has no vote though it is meant to have one.
+func (n *Node) checkVote() error {
+	if !n.admission.Admitted() || !n.membership.IsObserver() && !n.membership.IsVoter() {
+		return learner.ErrNoVote
+	}
+	return nil
 }
 
 // errRemoved says that this node is no part of its cluster any more.
 var errRemoved = errors.New("this node was removed from its cluster for good: end it; a new node needs a number that " +
 	"no node has had, and an empty data directory")
 
-// removed reports whether this node was removed from its cluster, by its own log or by the word of another node.
-func (h *health) removed() bool { return h.roster.was(h.roster.self) || h.admission.removed.Load() }
-
-// part drains a node that is to leave its cluster, or has left it (J3).
-func (h *health) part() {
-	removed := h.removed()
-	if w, member := h.roster.wish(); (removed || member && w == wishLeave) && !h.drain.on() {
+// drainIfRemoved drains this node when it is about to leave its cluster, or has left it (J3 removal).
+func (n *Node) drainIfRemoved() {
+	removed := n.admission.WasRemoved()
+	if desired, member := n.membership.Desired(); (removed || member && desired == members.DesiredRemoved) && !n.drain.On() {
 		if removed {
-			h.logger.Error("this node was removed from its cluster for good", "node", h.roster.self)
+			n.options.Logger.Error("this node was removed from its cluster for good", "node", n.cfg.Node)
 		}
-		h.drain.begin()
+		n.drain.Begin()
 	}
-	h.admission.drained.Store(h.drain.isOver())
+	n.admission.SetDrained(n.drain.Done())
 }
 
-// warning says what an operator should look after although the node serves. It is empty when there is nothing.
-func (h *health) warning() string {
-	var all []string
-	if text := h.freezes.warning(); text != "" {
-		all = append(all, text)
+func (n *Node) olderCopyWarning() string {
+	folder := n.dir.OlderCopy()
+	if folder == "" {
+		return ""
 	}
-	if err := h.replica.warning(); err != nil {
-		all = append(all, err.Error())
-	}
-	if text := h.security.warning(); text != "" {
-		all = append(all, text)
-	}
-	if folder := h.aside(); folder != "" {
-		all = append(all, "an older copy of the data directory was put back, and is in "+folder+": find out who put it "+
-			"back, and remove it once the node votes")
-	}
-	if text := h.room(); text != "" {
-		all = append(all, text)
-	}
-	if differ := h.admission.agreement.drift(); len(differ) > 0 {
-		all = append(all, "settings differ: "+strings.Join(differ, "; "))
-	}
-	return strings.Join(all, "; ")
+	return "an older copy of the data directory was put back, and is in " + folder + ": find out who put it back, and " +
+		"remove it once the node votes"
 }
 
-// again has watch look again. It does not wait.
-func (h *health) again() { signal(h.news) }
-
-// watch tells the health service of the client port whether the node serves, until ctx ends: at each heartbeat interval
-// while it serves, more often while it does not, and when the node stalls or steps out. It also has the roster look
-// whether this node is still a member, and warns when the room for sessions runs out, or
-// the cluster is frozen.
-func (h *health) watch(ctx context.Context, pulse session.Pulse, interval time.Duration, client *clientport.Server,
-	rooms []fullness,
-) error {
-	every, first := interval, true
-	ticker := pulse.Ticker(every)
-	defer ticker.Stop()
-	for {
-		for i := range rooms {
-			rooms[i].look(h.logger)
-		}
-		h.freezes.remind()
-		h.roster.look()
-		h.part()
-		ok := h.check() == nil
-		client.SetServing("", ok)
-		if ok && first {
-			first = false
-			close(h.ready)
-		}
-		next := interval
-		if !ok {
-			next = interval / retryFraction
-		}
-		if next != every {
-			every = next
-			ticker.Reset(every)
-		}
-		select {
-		case <-ticker.C:
-		case <-h.news:
-		case <-ctx.Done():
-			return nil
-		}
+func (n *Node) settingsWarning() string {
+	differ := n.admission.SettingsDifferences()
+	if len(differ) == 0 {
+		return ""
 	}
+	return "settings differ: " + strings.Join(differ, "; ")
+}
+
+// stepOut takes this node out of its cluster for as long as its process runs. The others hear no more of it at Raft's
+// port, and elect another leader if it led; its roles end, and so do the streams of its clients. Status, metrics and
+// health go on, and say why. A node that is started again on the same directory is compared again, and steps out again
+// if the difference is on its disk.
+func (n *Node) stepOut(why error) {
+	n.watchdog.Leave(why)
+	n.consensus.layer.Leave()
+	n.consensus.watch.again() // the node's role ends
+	n.server.StepOut()
+	n.health.CheckSoon()
+	n.ports.client.EndStreams()
+}
+
+// Ready is closed once the node has served for the first time: it leads with a quorum, or follows such a leader.
+func (n *Node) Ready() <-chan struct{} { return n.health.Ready() }
+
+// TransferLeadership transfers Raft's leadership to a voter that is heard and up to date. See
+// [health.Transfer.ToAny]. Safe for concurrent use.
+func (n *Node) TransferLeadership(ctx context.Context) error { return n.transfer.ToAny(ctx) }
+
+// peers returns what the tracker of this node's term knows of the members; nothing while this node leads none.
+func (n *Node) peers() []leader.Peer {
+	if tracker := n.roles.Tracker(); tracker != nil {
+		return tracker.Peers()
+	}
+	return nil
+}
+
+// Stalled reports whether this node has stepped out because a write or an entry takes too long, or because its data
+// directory is gone. It may come back by itself. Safe for concurrent use.
+func (n *Node) Stalled() bool {
+	stats := n.watchdog.Stats()
+	return slices.Contains(stats.Stalls[:], true)
 }

@@ -11,7 +11,7 @@ import (
 
 	"holdfast/node/config"
 	"holdfast/test/bubble"
-	"holdfast/transport/guard"
+	"holdfast/transport/authz"
 )
 
 // Where nobody has to say who they are, a browser is served under addresses and names that no stranger can have lead to
@@ -20,9 +20,9 @@ func TestKnownHosts(t *testing.T) {
 	open := config.Config{Node: 2, Peers: []config.Peer{
 		{Node: 1, Raft: "n1.inside.test:7401", Peer: "n1.inside.test:7402", Client: "n1.outside.test:7400"},
 		{Node: 2, Raft: "n2.inside.test:7401", Peer: "n2.inside.test:7402", Client: "N2.outside.test:7400"},
-	}, Auth: config.Auth{Mode: guard.None, HTTPNames: "console.test,Proxy.Test"}}
+	}, Auth: config.Auth{Mode: authz.None, HTTPAllowedHosts: "console.test,Proxy.Test"}}
 	closed := open
-	closed.Auth = config.Auth{Mode: guard.Tokens}
+	closed.Auth = config.Auth{Mode: authz.Tokens}
 	for _, tt := range []struct {
 		cfg     config.Config
 		host    string
@@ -58,7 +58,7 @@ func TestKnownHosts(t *testing.T) {
 			t.Errorf("auth %s, host %q: served %t with %d, want refused %t", tt.cfg.Auth.Mode, tt.host, served, w.Code,
 				tt.refused)
 		}
-		if tt.refused && !strings.Contains(w.Body.String(), "http_names") {
+		if tt.refused && !strings.Contains(w.Body.String(), "http_allowed_hosts") {
 			t.Errorf("host %q: %q does not say what helps", tt.host, w.Body)
 		}
 	}

@@ -31,7 +31,10 @@ func TestKillInACluster(t *testing.T) {
 		c.eventually("ids for local sessions", within, func() bool { return through.server.Stats().LocalIDs > 0 })
 		heard := listen(t, leads)
 		defer heard.Disconnect()
-		open := session.OpenRequest{Timeout: 40 * time.Second, RequestID: session.RequestID{200}, MS: session.MS(time.Now())}
+		open := session.OpenRequest{
+			Spec: session.Spec{Timeout: 40 * time.Second}, RequestID: session.RequestID{200},
+			MS: session.MS(time.Now()),
+		}
 		global, err := heard.Open(t.Context(), open)
 		if err != nil {
 			t.Fatal(err)

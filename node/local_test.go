@@ -49,7 +49,7 @@ func (l *listener) Jeopardy(time.Time, []string)    {}
 func (l *listener) JeopardyEnded()                  {}
 func (l *listener) Draining(*session.DrainingError) {}
 func (l *listener) DrainingEnded()                  {}
-func (l *listener) Dismissed()                      {}
+func (l *listener) DrainTimeout()                   {}
 
 func localSessions(c *config.Config) { c.Sessions.Local = true }
 
@@ -65,7 +65,10 @@ func TestLocalSessionsInACluster(t *testing.T) {
 		conn := listen(t, owner)
 		defer conn.Disconnect()
 		before := owner.view.AppliedIndex()
-		open := session.OpenRequest{Local: true, Timeout: 5 * time.Second, RequestID: session.RequestID{1}}
+		open := session.OpenRequest{
+			Local: true, Spec: session.Spec{Timeout: 5 * time.Second},
+			RequestID: session.RequestID{1},
+		}
 		g, err := conn.Open(t.Context(), open)
 		if err != nil || !g.Session.Local || g.Session.ID.Node() != owner.cfg.Node {
 			t.Fatalf("opened %+v, %v", g, err)
@@ -91,7 +94,10 @@ func TestLocalSessionsInACluster(t *testing.T) {
 		_ = c.end(other)
 		touch("of a node that is alone", 30*time.Second)
 		if _, err = conn.Open(t.Context(),
-			session.OpenRequest{Local: true, Timeout: 5 * time.Second, RequestID: session.RequestID{2}}); err != nil {
+			session.OpenRequest{
+				Local: true, Spec: session.Spec{Timeout: 5 * time.Second},
+				RequestID: session.RequestID{2},
+			}); err != nil {
 			t.Errorf("open at a node that is alone: %v", err)
 		}
 
@@ -147,13 +153,16 @@ func TestL9OfAnotherMind(t *testing.T) {
 		c.change = func(cfg *config.Config) { cfg.Sessions.Local = false }
 		c.start(odd)
 		time.Sleep(time.Minute)
-		if odd.server.Ready() == nil || odd.health.check() == nil {
+		if odd.server.Ready() == nil || odd.health.Check() == nil {
 			t.Error("a node whose setting differs serves")
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if _, err := listen(t, odd).Open(ctx,
-			session.OpenRequest{Timeout: 5 * time.Second, RequestID: session.RequestID{1}}); err == nil {
+			session.OpenRequest{
+				Spec:      session.Spec{Timeout: 5 * time.Second},
+				RequestID: session.RequestID{1},
+			}); err == nil {
 			t.Error("it opened a session")
 		}
 		if leads.server.Ready() != nil {
@@ -168,7 +177,7 @@ func TestL9OfAnotherMind(t *testing.T) {
 	})
 }
 
-// Ids that users ask for and ids of sessions of both kinds never meet (O3, I7).
+// Ids that users ask for and ids of sessions of both kinds never meet (O3 id blocks, I7 ids are never reused).
 func TestAllocateIDsInACluster(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, localSessions)
@@ -197,7 +206,7 @@ func TestAllocateIDsInACluster(t *testing.T) {
 				take(first, first+99)
 				for _, local := range []bool{false, true} {
 					g, err := listen(t, n).Open(t.Context(), session.OpenRequest{
-						Local: local, Timeout: 5 * time.Second, MS: session.MS(time.Now()),
+						Local: local, Spec: session.Spec{Timeout: 5 * time.Second}, MS: session.MS(time.Now()),
 						RequestID: session.RequestID{request, byte(n.cfg.Node)},
 					})
 					if err != nil {
@@ -229,7 +238,10 @@ func TestUpgradesInACluster(t *testing.T) {
 		conn := listen(t, owner)
 		defer conn.Disconnect()
 		g, err := conn.Open(t.Context(),
-			session.OpenRequest{Local: true, Timeout: 30 * time.Second, RequestID: session.RequestID{1}})
+			session.OpenRequest{
+				Local: true, Spec: session.Spec{Timeout: 30 * time.Second},
+				RequestID: session.RequestID{1},
+			})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -46,7 +46,7 @@ func TestN1AnElectionAloneOpensNothing(t *testing.T) {
 				time.Sleep(10 * time.Millisecond)
 			}
 			heal()
-			c.eventually("all serve", within, func() bool { return leads.health.check() == nil })
+			c.eventually("all serve", within, func() bool { return leads.health.Check() == nil })
 		}
 	})
 }
@@ -55,7 +55,7 @@ func TestN1AnElectionAloneOpensNothing(t *testing.T) {
 func (c *testCluster) elected(but *testNode) bool {
 	others := c.others(but)
 	return slices.ContainsFunc(others, func(n *testNode) bool { return n.Leads() }) &&
-		!slices.ContainsFunc(others, func(n *testNode) bool { return n.health.check() != nil })
+		!slices.ContainsFunc(others, func(n *testNode) bool { return n.health.Check() != nil })
 }
 
 // A node that is cut off serves what it has to those that allow it, and nothing else, until it is back.
@@ -69,7 +69,7 @@ func TestReadOnlyAloneAndBack(t *testing.T) {
 		defer conn.Disconnect()
 		g, err := conn.Open(
 			t.Context(), session.OpenRequest{
-				RequestID: session.RequestID{99}, Timeout: 40 * time.Second,
+				RequestID: session.RequestID{99}, Spec: session.Spec{Timeout: 40 * time.Second},
 				MS: session.MS(time.Now()),
 			},
 		)
@@ -144,7 +144,7 @@ func (c *testCluster) tells(n *testNode, want session.Mode) {
 	c.t.Helper()
 	ready := want == session.ModeReadWrite
 	if ready {
-		c.eventually(n.name+" serves", within, func() bool { return n.health.check() == nil })
+		c.eventually(n.name+" serves", within, func() bool { return n.health.Check() == nil })
 	}
 	s, err := n.Status(c.t.Context())
 	if err != nil || s.Mode != want || s.Ready != ready {
@@ -155,10 +155,8 @@ func (c *testCluster) tells(n *testNode, want session.Mode) {
 	if got := answer.Code == 200; got != ready {
 		c.t.Errorf("/healthz says %d of a node that is %v", answer.Code, want)
 	}
-	for _, m := range nodeMetrics() {
-		if m.name == "mode" && m.read(n.figures()) != float64(want) {
-			c.t.Errorf("the figure of the mode is %v, want %v", m.read(n.figures()), float64(want))
-		}
+	if got := n.measure().Mode; got != want {
+		c.t.Errorf("the metric of the mode is %v, want %v", got, want)
 	}
 }
 
@@ -175,7 +173,7 @@ func TestReadOnlyBehindAfterARestart(t *testing.T) {
 		n := c.others(leads)[0]
 		before := c.mustOpen(n, 5*time.Second)
 		c.eventually("a snapshot of it", within, func() bool {
-			metas, err := n.consensus.stores.snapshots.List()
+			metas, err := n.consensus.store.Snapshots().List()
 			return err == nil && len(metas) > 0 && metas[0].Index >= before.Session.OpenedIndex
 		})
 		old := n.server.State().Index
@@ -291,7 +289,7 @@ func TestK13AQuietElectionRefusesNobody(t *testing.T) {
 				conn.Disconnect()
 			}
 			c.start(leads)
-			c.eventually("all serve", within, func() bool { return leads.health.check() == nil })
+			c.eventually("all serve", within, func() bool { return leads.health.Check() == nil })
 		}
 	})
 }

@@ -46,7 +46,7 @@ func TestAMemberMoves(t *testing.T) {
 						moved = c.others(leads)[0]
 					}
 					granted := c.mustOpen(leads, 5*time.Second)
-					before := moved.admission.mine
+					before := moved.membership.OwnDirectory()
 					ports[moved.cfg.Node] = ":7501"
 					nodes := append([]*testNode{moved}, c.others(moved)...) // order counts from the one that moves
 					for i, of := range order {
@@ -54,7 +54,7 @@ func TestAMemberMoves(t *testing.T) {
 						c.restart(n)
 						if order[0] != 0 && (n != moved || i == 2) { // it is not reached by those that do not know yet
 							c.eventually(n.name+" serves", 20*time.Second, func() bool {
-								return n.health.check() == nil
+								return n.health.Check() == nil
 							})
 						}
 					}
@@ -66,7 +66,7 @@ func TestAMemberMoves(t *testing.T) {
 							}
 						}
 					}
-					if moved.admission.mine != before {
+					if moved.membership.OwnDirectory() != before {
 						t.Error("it was taken in anew")
 					}
 					c.agree(10 * time.Second)
@@ -141,11 +141,11 @@ func TestAWrongAddressAmongPeers(t *testing.T) {
 			}
 			for _, n := range c.others(member) {
 				c.restart(n)
-				c.eventually(n.name+" serves", 20*time.Second, func() bool { return n.health.check() == nil })
+				c.eventually(n.name+" serves", 20*time.Second, func() bool { return n.health.Check() == nil })
 			}
 			c.voters()
 			c.agree(10 * time.Second)
-			want := fmt.Sprintf("node %d was taken in at %s:7401, but is among this node's peers at elsewhere:7401",
+			want := fmt.Sprintf("node %d was added at %s:7401, but is among this node's peers at elsewhere:7401",
 				member.cfg.Node, member.name)
 			for _, n := range c.others(member) {
 				c.eventually(n.name+" says "+want, 2*complaintInterval, func() bool {
@@ -161,7 +161,7 @@ func (c *testCluster) stray(of *testNode, host string) (end func()) {
 	c.t.Helper()
 	cfg := c.config(of)
 	cfg.DataDir += "." + host
-	stray, err := New(cfg, Options{Logger: hclog.NewNullLogger(), Network: c.Host(host)})
+	stray, err := New(cfg, Options{Logger: hclog.NewNullLogger(), Platform: Platform{Network: c.Host(host)}})
 	if err != nil {
 		c.t.Fatal(err)
 	}

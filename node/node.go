@@ -1,5 +1,5 @@
 // Package node assembles a node: its data directory, Raft, the replicated state, the roles of leader and learner, and
-// the servers on its four ports. It is the only package that sees all the others, and it decides nothing about
+// the servers on its ports. It is the only package that connects all parts of a server, and it decides nothing about
 // sessions.
 package node
 
@@ -9,17 +9,24 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/hashicorp/raft"
 	"golang.org/x/time/rate"
 
 	"holdfast/fsm"
-	"holdfast/leader"
+	"holdfast/fsm/entry"
+	"holdfast/fsm/proposer"
 	"holdfast/learner"
 	"holdfast/node/config"
+	"holdfast/node/election"
+	"holdfast/node/health"
+	"holdfast/node/members"
+	"holdfast/node/metrics"
+	"holdfast/node/roles"
+	"holdfast/node/storage"
 	"holdfast/node/watchdog"
 	"holdfast/session"
 	"holdfast/transport/clientport"
 	"holdfast/transport/peerport"
+	"holdfast/tree"
 )
 
 // Node is one node of a cluster: it puts the parts together, runs them and stops them. Make it with [New], and run it
@@ -28,21 +35,30 @@ type Node struct {
 	cfg     config.Config
 	options Options
 	failure *failure
+	// pulse aligns the moments at which the node's parts wake.
+	pulse   session.Pulse
+	timings *metrics.Timings
+	traces  traces
 
-	dir       *dir
-	ports     *ports
-	watchdog  *watchdog.Watchdog
-	roster    *roster
-	witness   *witness
-	admission *admission
-	view      *view
-	consensus *consensus
-	replica   *replica
-	server    *learner.Server
-	health    *health
-	successor *successor
-	meetings  *meetings
-	roles     *roles
+	dir        *storage.Dir
+	ports      *ports
+	watchdog   *watchdog.Watchdog
+	membership *members.Membership
+	admission  *members.Admission
+	positions  *storage.Positions
+	view       *view
+	consensus  *consensus
+	replica    *replica
+	server     *learner.Server
+	transfer   *health.Transfer
+	drain      *health.Drain
+	resources  *health.Resources
+	health     *health.Health
+	voter      *election.Voter
+	exchange   *members.Exchange
+	operator   *members.Operator
+	streams    *roles.Streams
+	roles      *roles.Runner
 }
 
 // complaintInterval is the least time between two warnings about one thing that does not end.
@@ -62,31 +78,23 @@ func New(cfg config.Config, o Options) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Network == nil {
-		o.Network = tcp{}
-	}
-	if o.monotonic == nil {
-		o.monotonic = time.Now
-	}
-	if o.Clock == nil {
-		o.Clock = time.Now
-	}
-	o.pulse = session.NewPulse()
-	o.timings = newTimings()
+	o.Platform = o.Platform.withDefaults()
 	n := &Node{
 		cfg:      cfg,
 		options:  o,
+		pulse:    session.NewPulse(),
+		timings:  metrics.NewTimings(),
 		failure:  newFailure(o.Logger),
-		watchdog: watchdog.NewWatchdog(cfg.Raft.StallLimit, o.monotonic),
+		watchdog: watchdog.NewWatchdog(cfg.Raft.StallTimeout, o.Platform.monotonic),
 	}
 	for _, warning := range cfg.Warnings() {
 		o.Logger.Warn("configuration", "warning", warning)
 	}
-	if n.options.traces, err = openTraces(&n.cfg, o); err != nil {
+	if n.traces, err = openTraces(&n.cfg, o); err != nil {
 		return nil, err
 	}
 	if err := n.open(); err != nil {
-		n.options.traces.close()
+		n.traces.close()
 		return nil, err
 	}
 	return n, nil
@@ -94,7 +102,7 @@ func New(cfg config.Config, o Options) (*Node, error) {
 
 // open makes the parts, from the disk to the servers. It closes what it opened when a step fails.
 func (n *Node) open() (err error) {
-	if n.dir, err = openDir(n.cfg.DataDir, n.cfg.ClusterID, n.cfg.Node, n.options.Clock()); err != nil {
+	if n.dir, err = storage.OpenDir(n.cfg.DataDir, n.cfg.ClusterID, n.cfg.Node, n.options.Platform.Clock()); err != nil {
 		return err
 	}
 	defer func() {
@@ -102,25 +110,24 @@ func (n *Node) open() (err error) {
 			err = errors.Join(err, n.dir.Close())
 		}
 	}()
-	if copied := n.dir.aside(); copied != "" {
+	if copied := n.dir.OlderCopy(); copied != "" {
 		n.options.Logger.Warn("an older copy of this data directory was put back, and was set aside: find out by whom, and "+
 			"remove the copy once the node votes", "copy", copied)
 	}
-	mine := n.dir.record.Directory
-	n.roster = &roster{self: n.cfg.Node, mine: mine, peers: n.cfg.Peers}
-	opened := &streams{process: session.Hello{
-		Node: n.cfg.Node, Directory: uint64(mine), Incarnation: n.dir.Incarnation,
-	}}
-	n.witness = openWitness(n.dir, n.options.Logger)
-	n.witness.members = n.roster.servers
-	n.admission = newAdmission(n.cfg.Node, mine, n.dir.record.Founders, n.roster.otherNodes())
-	n.admission.joins = n.cfg.Raft.Join
-	n.admission.about = about{
-		names: n.roster.named, roster: n.roster, term: n.roster.term, stream: opened.newest,
-		agreement: newAgreement(n.cfg.Node, n.cfg.Compared()),
-	}
-	n.admission.agreement.knows = n.roster.knows
-	if n.ports, err = bindPorts(n.cfg, n.options, n.roster.nodeAt); err != nil {
+	identity := n.dir.Identity()
+	n.membership = members.NewMembership(n.cfg.Node, identity.Directory, n.cfg.Peers)
+	n.streams = roles.NewStreams(session.Hello{
+		Node: n.cfg.Node, Directory: uint64(identity.Directory), Incarnation: n.dir.Incarnation(),
+	})
+	n.positions = storage.OpenPositions(n.dir, storage.PositionsConfig{
+		Logger: n.options.Logger, Members: n.membership.Servers,
+		Applied: func() uint64 { return n.view.AppliedIndex() },
+	})
+	n.admission = members.NewAdmission(members.AdmissionConfig{
+		Membership: n.membership, Founders: identity.Founders, Joins: n.cfg.Raft.Join, Settings: n.cfg.Compared(),
+		Stream: n.streams.Newest, LostMajority: storage.LostMajority,
+	})
+	if n.ports, err = bindPorts(n.cfg, n.options, n.membership.NodeAt); err != nil {
 		return err
 	}
 	defer func() {
@@ -137,63 +144,38 @@ func (n *Node) open() (err error) {
 		}
 	}()
 	n.openState()
-	n.successor = newSuccessor(n.cfg, n.roster, n.options)
+	n.voter = election.New(election.Config{
+		Logger: n.options.Logger, Pulse: n.pulse, Membership: n.membership, Silence: n.cfg.Raft.HeartbeatTimeout * 3 / 2,
+	})
 	if err = n.startConsensus(); err != nil {
 		return err
 	}
 	n.view.raft = n.consensus.raft
-	space := &namespace{view: n.view, wall: n.options.Clock, tracker: func() *leader.Tracker {
-		return n.roles.terms.tracker.Load()
-	}}
-	n.consensus.proposer = fsm.NewProposer(fsm.ProposerConfig{
+	n.consensus.proposer = proposer.New(proposer.Config{
 		Logger:  n.options.Logger,
 		Timeout: applyTimeout,
-		Clocks:  space.clocks,
-	}, timedRaft{n.consensus.raft, n.options.timings.commit})
+		Clocks:  func() entry.Clocks { return n.roles.Clocks() },
+	}, n.timings.Raft(n.consensus.raft))
 	n.consensus.notice.proposer.Store(n.consensus.proposer)
-	n.openRoles(opened, space)
-	n.health = &health{
-		logger: n.options.Logger, watchdog: n.watchdog, roster: n.roster, admission: n.admission,
-		room:    func() string { return n.ports.room.warning() },
-		aside:   n.dir.aside,
-		replica: n.replica, security: n.ports.security, drain: n.newDrain(), freezes: n.view.freezes,
-		news:  make(chan struct{}, 1),
-		ready: make(chan struct{}),
-	}
+	n.openRoles()
+	n.drain = n.newDrain()
 	n.ports.serve(n)
+	n.resources = n.newResources()
+	n.health = n.newHealth()
 	return nil
-}
-
-// newDrain makes what drains this node.
-func (n *Node) newDrain() *drain {
-	d := &drain{
-		node: n.cfg.Node, timeout: n.cfg.Clients.DrainTimeout, interval: min(n.cfg.Sessions.HeartbeatInterval, drainHears),
-		pulse: n.options.pulse, logger: n.options.Logger,
-		server:   n.server,
-		leads:    func() bool { return n.consensus.raft.State() == raft.Leader },
-		handOver: n.HandOver, peers: n.peers, members: n.Members, changed: func() { n.health.again() },
-		observes: n.roster.observes,
-		news:     make(chan struct{}, 1),
-	}
-	d.away = evacuation{
-		drain: d, full: func() bool { return n.ports.room.full() }, noRoom: n.server.NoRoom,
-		handOverTo: n.roles.terms.handover.handOverTo,
-	}
-	return d
 }
 
 // openState makes the replicated state, and the parts that observe it.
 func (n *Node) openState() {
 	state := fsm.New(fsm.Config{
-		Logger: n.options.Logger, Fatal: n.failure.fail, LogFile: filepath.Join(n.dir.Path, logFile),
-		Writers: n.options.Bounds.Writers,
+		Logger: n.options.Logger, Fatal: n.failure.fail, LogFile: filepath.Join(n.dir.Path(), storage.LogFile),
+		Writers: n.options.Platform.Bounds.Writers,
 	})
 	n.view = &view{
-		State: state, freezes: newFreezes(n.options.Logger), turnover: &turnover{},
-		disks: func() error { return n.ports.room.left() },
+		State: state, freezes: health.NewFreezes(n.options.Logger), turnover: &turnover{},
+		disks: func() error { return n.resources.Refusal() },
 	}
-	n.roster.gone = state.UsedUp
-	n.witness.applied = n.view.AppliedIndex
+	n.membership.SetUsedUp(state.UsedUp)
 	n.replica = &replica{
 		logger: n.options.Logger, state: state, stepOut: n.stepOut,
 		complaints: rate.Sometimes{Interval: complaintInterval},
@@ -201,7 +183,7 @@ func (n *Node) openState() {
 	n.server = learner.NewServer(learner.Config{
 		Node:           n.cfg.Node,
 		Interval:       n.cfg.Sessions.HeartbeatInterval,
-		Pulse:          n.options.pulse,
+		Pulse:          n.pulse,
 		ExpiryInterval: n.cfg.Sessions.ExpiryInterval(),
 		Limits:         n.cfg.Sessions.Limits(),
 		Local:          n.cfg.Sessions.Local,
@@ -209,18 +191,18 @@ func (n *Node) openState() {
 		Upgrade:        n.cfg.Sessions.LocalUpgrade,
 		ReadOnly:       n.cfg.ReadOnly,
 		ReadOnlyAfter:  n.cfg.ReadOnlyAfter(),
-		Admitted:       n.belongs,
+		Admitted:       n.admission.Belongs,
 		Tree:           stateOf(state.Tree()),
-		LocalChanged:   n.options.Local,
-		Runs:           n.options.Runs,
-		Clock:          n.options.Clock,
+		LocalChanged:   n.options.Observers.Local,
+		Runs:           n.options.Platform.Runs,
+		Clock:          n.options.Platform.Clock,
 		LaggingWait:    n.cfg.Sessions.LaggingWait(),
-		Try:            n.roster.otherClients,
-		Judge:          n.replica.heed,
-		FullDisk:       func() bool { return n.ports.room.full() },
-		Forwards:       n.options.forwards,
-		Telling:        n.options.Telling,
-		Writes:         n.options.Bounds.Writes,
+		Try:            n.membership.OtherClients,
+		OnComparison:   n.replica.heed,
+		FullDisk:       n.diskFull,
+		Writes:         n.options.Platform.writes,
+		WatchLimits:    n.options.Platform.WatchLimits,
+		Pending:        n.options.Platform.Bounds.Writes,
 		Logger:         n.options.Logger.Named("learner"),
 	}, n.view)
 	state.Observe(n.server)
@@ -228,40 +210,77 @@ func (n *Node) openState() {
 	state.ObserveTree(n.view.turnover)
 	state.ObserveTree(n.view.freezes)
 	state.Observe(n.view.turnover)
-	if n.options.Applied != nil {
-		state.Observe(appliedHook(n.options.Applied))
+	if n.options.Observers.Applied != nil {
+		state.Observe(appliedHook(n.options.Observers.Applied))
 	}
-	if n.options.Tree != nil {
-		state.ObserveTree(treeHook(n.options.Tree))
+	if n.options.Observers.Tree != nil {
+		state.ObserveTree(treeHook(n.options.Observers.Tree))
 	}
 }
 
 // openRoles makes the parts that work through Raft.
-func (n *Node) openRoles(opened *streams, space *namespace) {
-	n.meetings = &meetings{
-		logger: n.options.Logger, interval: n.cfg.Sessions.HeartbeatInterval, pulse: n.options.pulse, dir: n.dir,
-		roster: n.roster, admission: n.admission, consensus: n.consensus, settled: make(chan struct{}),
-		applied: n.view.AppliedIndex, fail: n.failure.fail,
+func (n *Node) openRoles() {
+	n.exchange = members.NewExchange(members.ExchangeConfig{
+		Logger: n.options.Logger, Interval: n.cfg.Sessions.HeartbeatInterval, Pulse: n.pulse, Directory: n.dir,
+		Network: n.consensus.layer, Membership: n.membership, Admission: n.admission, OlderCopy: n.consensus.olderCopy,
+		Applied: n.view.AppliedIndex, Fail: n.failure.fail,
+	})
+	n.transfer = n.newTransfer()
+	n.operator = members.NewOperator(members.OperatorConfig{
+		Logger: n.options.Logger, Interval: n.cfg.Sessions.HeartbeatInterval, Pulse: n.pulse, Membership: n.membership,
+		Admission: n.admission, Exchange: n.exchange, Transfer: n.transfer, DrainTimeout: n.cfg.Clients.DrainTimeout,
+		Term: func() members.Term {
+			if tracker := n.roles.Tracker(); tracker != nil {
+				return tracker
+			}
+			return nil
+		},
+		Propose: n.consensus.proposer.Propose,
+	})
+	n.roles = roles.New(roles.Config{
+		Logger: n.options.Logger, Node: n.cfg.Node, Interval: n.cfg.Sessions.HeartbeatInterval, Pulse: n.pulse,
+		Clock: n.options.Platform.Clock, Stalled: n.watchdog.Check, StallPeriod: n.watchdog.Period,
+		Raft: n.consensus.raft, Changed: n.consensus.watch.changed, Log: n.consensus.proposer, State: n.view,
+		Learner: n.server, Streams: n.streams, Membership: n.membership, Operator: n.operator,
+		Dial: n.peerDial, Link: n.options.Platform.Link, Tracer: n.traces.tracer, Record: n.positions.Record,
+		ExpiryInterval: n.cfg.Sessions.ExpiryInterval(), Limits: n.cfg.Sessions.Limits(),
+		Capacity: n.cfg.Sessions.Capacity(), TreeLimits: n.treeLimits(),
+		NewestStream: n.exchange.NewestStream, WatchRounds: n.transfer.WatchRounds,
+		Announce:  func(leads bool) { n.ports.client.SetServing(clientport.HealthLeader, leads) },
+		Observers: n.termObservers(),
+	})
+}
+
+// treeLimits returns the limits of the tree that this node puts into the log when it leads.
+func (n *Node) treeLimits() tree.Limits {
+	limits := n.cfg.Tree.Limits()
+	if bytes := n.options.Platform.Bounds.TreeBytes; bytes > 0 {
+		limits.Bytes = bytes
 	}
-	give := &handover{
-		cfg: n.cfg, pulse: n.options.pulse, logger: n.options.Logger, raft: n.consensus.raft,
-		watchdog: n.watchdog, peers: n.peers,
-	}
-	acts := &members{
-		interval: n.cfg.Sessions.HeartbeatInterval, logger: n.options.Logger, meetings: n.meetings, handover: give,
-		tracker: func() *leader.Tracker { return n.roles.terms.tracker.Load() },
-		turn:    make(chan struct{}, 1),
-	}
-	n.roles = &roles{
-		interval: n.cfg.Sessions.HeartbeatInterval, pulse: n.options.pulse, logger: n.options.Logger,
-		watchdog: n.watchdog, roster: n.roster, consensus: n.consensus, server: n.server, streams: opened, dial: n.peerDial,
-		link: n.options.Link, saw: n.witness.saw,
-		complaints: rate.Sometimes{Interval: complaintInterval},
-		terms: &terms{
-			cfg: n.cfg, options: n.options, view: n.view, consensus: n.consensus, server: n.server, streams: opened,
-			members: acts, stalled: n.watchdog.Check, namespace: space,
-			announce: func(leads bool) { n.ports.client.SetServing(clientport.HealthLeader, leads) },
-			handover: give,
+	return limits
+}
+
+// termObservers measures the terms that this node leads, and calls the program's own observers.
+func (n *Node) termObservers() roles.Observers {
+	own := n.options.Observers
+	return roles.Observers{
+		Members: own.Members,
+		Leads: func(term uint64) {
+			if own.Leads != nil {
+				own.Leads(term)
+			}
+		},
+		OnAnswer: func(term uint64, from session.Node, sent time.Time) {
+			n.timings.ObserveAnswer(from, sent)
+			if own.OnAnswer != nil {
+				own.OnAnswer(term, from, sent)
+			}
+		},
+		Expires: func(term uint64, found []session.Closing, late []time.Duration) {
+			n.timings.ObserveExpiries(late)
+			if own.Expires != nil {
+				own.Expires(term, found)
+			}
 		},
 	}
 }
@@ -303,47 +322,19 @@ func (n *Node) startConsensus() error {
 // errHeld says that Raft's start ended at a write that failed.
 var errHeld = errors.New("a write failed while Raft was starting")
 
-// belongs reports whether this node is admitted, and was a member at the last look. A cluster that has removed this
-// node goes on without it, so that its state must not be shown (N1). It takes no lock.
-func (n *Node) belongs() bool { return n.admission.admitted() && n.roster.member.Load() }
-
-// stepOut takes this node out of its cluster for as long as its process runs. The others hear no more of it at Raft's
-// port, and elect another leader if it led; its roles end, and so do the streams of its clients. Status, metrics and
-// health go on, and say why. A node that is started again on the same directory is compared again, and steps out again
-// if the difference is on its disk.
-func (n *Node) stepOut(why error) {
-	n.watchdog.Leave(why)
-	n.consensus.layer.Leave()
-	n.consensus.watch.again() // the node's role ends
-	n.server.StepOut()
-	n.health.again()
-	n.ports.client.EndStreams()
-}
-
-// Ready is closed once the node has served for the first time: it leads with a quorum, or follows such a leader.
-func (n *Node) Ready() <-chan struct{} { return n.health.ready }
-
 // Leads reports whether this node leads a term now.
-func (n *Node) Leads() bool { return n.roles.terms.leads() }
-
-// HandOver hands Raft's leadership to a voter that is heard and up to date, and returns when this node no longer leads.
-// On a node that does not lead, its error is [session.ErrNotLeader]. Otherwise its error is that of ctx, or says why no
-// other node took over, and this node leads on. Safe for concurrent use.
-func (n *Node) HandOver(ctx context.Context) error { return n.roles.terms.handover.handOver(ctx) }
-
-// peers returns what the tracker of this node's term knows of the members; nothing while this node leads none.
-func (n *Node) peers() []leader.Peer {
-	if tracker := n.roles.terms.tracker.Load(); tracker != nil {
-		return tracker.Peers()
-	}
-	return nil
-}
+func (n *Node) Leads() bool { return n.roles.Tracker() != nil }
 
 // Digest returns the digest of the replicated state at an index, false when the node has not applied the index or has
-// forgotten it: it knows the newest 1,024 (I6).
+// forgotten it: it knows the newest 1,024 (I6 same state).
 func (n *Node) Digest(index uint64) ([16]byte, bool) { return n.view.DigestAt(index) }
 
 // Follow serves the stream of another node, which the peer port has received.
 func (n *Node) Follow(ctx context.Context, hello session.Hello, link peerport.LeaderLink) error {
-	return n.roles.terms.follow(ctx, hello, link)
+	return n.roles.Follow(ctx, hello, link)
+}
+
+// Forward serves the stream of another node's writes, which the peer port has received.
+func (n *Node) Forward(ctx context.Context, hello session.ForwardHello, link peerport.ForwardLink) error {
+	return n.roles.Forward(ctx, hello, link)
 }

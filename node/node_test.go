@@ -22,8 +22,8 @@ import (
 	"holdfast/session"
 	"holdfast/test/bubble"
 	"holdfast/test/loopback"
+	"holdfast/transport/authz"
 	"holdfast/transport/dial"
-	"holdfast/transport/guard"
 )
 
 // alone is the configuration of a cluster of one node on loopback, that elects itself quickly.
@@ -31,7 +31,7 @@ func alone(tb testing.TB) config.Config {
 	tb.Helper()
 	at := loopback.Free(tb, 4)
 	c := config.Default()
-	c.Auth.Mode = guard.None
+	c.Auth.Mode = authz.None
 	c.Node, c.DataDir = 1, filepath.Join(tb.TempDir(), "data")
 	c.Peers = []config.Peer{{Node: 1, Client: at[0], Raft: at[1], Peer: at[2]}}
 	c.Listen.Client, c.Listen.Raft, c.Listen.Peer, c.Listen.HTTP = at[0], at[1], at[2], at[3]
@@ -104,14 +104,14 @@ func TestServesAndKeepsItsState(t *testing.T) {
 		t.Fatal(err)
 	}
 	granted, err := conn.Open(t.Context(), session.OpenRequest{
-		RequestID: session.RequestID{1}, Timeout: 10 * time.Second, MS: session.MS(time.Now()),
+		RequestID: session.RequestID{1}, Spec: session.Spec{Timeout: 10 * time.Second}, MS: session.MS(time.Now()),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	code, body := get(t, "http://"+c.Listen.HTTP+"/metrics")
 	for _, want := range []string{
-		"\nholdfast_leads 1\n", "\nholdfast_sessions 1\n", "\nholdfast_sessions_attached 1\n",
+		"\nholdfast_is_leader 1\n", "\nholdfast_sessions 1\n", "\nholdfast_sessions_attached 1\n",
 		"\nholdfast_ready 1\n",
 	} {
 		if code != http.StatusOK || !strings.Contains(body, want) {
@@ -123,14 +123,14 @@ func TestServesAndKeepsItsState(t *testing.T) {
 		status.LeaderAddress != c.Listen.Client {
 		t.Errorf("status: %+v, %v", status, err)
 	}
-	first := n.dir.Incarnation
+	first := n.dir.Incarnation()
 	if err = n.stop(); err != nil {
 		t.Fatalf("stop: %v", err)
 	}
 
 	n = start(t, c)
-	if n.dir.Incarnation <= first {
-		t.Errorf("incarnation is %d after %d (T6)", n.dir.Incarnation, first)
+	if n.dir.Incarnation() <= first {
+		t.Errorf("incarnation is %d after %d (T6)", n.dir.Incarnation(), first)
 	}
 	if conn, err = n.server.Connect(nil); err != nil {
 		t.Fatal(err)
@@ -154,9 +154,9 @@ func TestR5TheTrackerBeginsAfterACommandOfItsOwn(t *testing.T) {
 	var first sync.Once
 	term := make(chan uint64, 1)
 	o := quiet()
-	o.Applied = func(_, applied uint64, _ []session.Change) {
+	o.Observers.Applied = func(_, applied uint64, _ []session.Change) {
 		first.Do(func() {
-			before = n.roles.terms.tracker.Load() != nil
+			before = n.roles.Tracker() != nil
 			term <- applied
 		})
 	}
@@ -168,7 +168,7 @@ func TestR5TheTrackerBeginsAfterACommandOfItsOwn(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- n.Run(ctx) }()
 	<-n.Ready()
-	tracker := n.roles.terms.tracker.Load()
+	tracker := n.roles.Tracker()
 	if want := <-term; before || tracker == nil || tracker.Stats().Term != want {
 		t.Errorf("tracker before the first command: %v; tracker %v, want one of term %d", before, tracker, want)
 	}
@@ -186,7 +186,7 @@ func TestSnapshotsCarryTheStateOverARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	granted, err := conn.Open(t.Context(), session.OpenRequest{
-		RequestID: session.RequestID{1}, Timeout: 10 * time.Second, MS: session.MS(time.Now()),
+		RequestID: session.RequestID{1}, Spec: session.Spec{Timeout: 10 * time.Second}, MS: session.MS(time.Now()),
 	})
 	if err != nil {
 		t.Fatal(err)

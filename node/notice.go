@@ -5,27 +5,28 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"holdfast/fsm"
+	"holdfast/fsm/proposer"
+	"holdfast/node/members"
 	"holdfast/transport/raftnet"
 )
 
-// notice has followers told of commits at once (R7), and of entries before this node has written them (R8). Its methods
-// are called while its parts are still being set.
+// notice has followers told of commits at once (R7 commit notices), and of entries before this node has written them
+// (R8 entries sent ahead). Its methods are called while its parts are still being set.
 type notice struct {
-	roster   *roster
-	notices  *raftnet.Notices
-	proposer atomic.Pointer[fsm.Proposer]
+	membership *members.Membership
+	notices    *raftnet.Notices
+	proposer   atomic.Pointer[proposer.Proposer]
 }
 
 // newNotice returns the notices over a transport that Raft does not use yet.
-func newNotice(transport *raftnet.Transport, r *roster) *notice {
-	return &notice{roster: r, notices: raftnet.NewNotices(transport, r.leads)}
+func newNotice(transport *raftnet.Transport, m *members.Membership) *notice {
+	return &notice{membership: m, notices: raftnet.NewNotices(transport, m.Leads)}
 }
 
 // landed is called for each entry that this node has applied. It tells the followers of an entry of the term that this
 // node leads, unless the proposer has commands for another entry: that one goes out at once and carries the commit.
 func (n *notice) landed(l *raft.Log) {
-	if p := n.proposer.Load(); p != nil && n.roster.leads(l.Term) && !p.Waiting() {
+	if p := n.proposer.Load(); p != nil && n.membership.Leads(l.Term) && !p.Waiting() {
 		n.notices.Landed(l.Term, l.Index)
 	}
 }
@@ -44,7 +45,7 @@ func (a aheadLogs) StoreLogs(logs []*raft.Log) error {
 
 // ahead sends entries that Raft is about to write.
 func (n *notice) ahead(logs []*raft.Log) {
-	if running := n.roster.raft.Load(); running != nil && len(logs) > 0 {
+	if running := n.membership.Raft(); running != nil && len(logs) > 0 {
 		n.notices.Ahead(logs, running.CommitIndex())
 	}
 }

@@ -27,8 +27,8 @@ func TestR7AFollowerAppliesAtOnce(t *testing.T) {
 				}
 			}
 		}
-		if stats := leads.consensus.notice.notices.Stats(); stats.Taken < 2*2*opens || stats.Failed > 0 {
-			t.Errorf("%d notices were taken and %d failed, for %d opens and two followers", stats.Taken, stats.Failed,
+		if stats := leads.consensus.notice.notices.Stats(); stats.Accepted < 2*2*opens || stats.Failed > 0 {
+			t.Errorf("%d notices were accepted and %d failed, for %d opens and two followers", stats.Accepted, stats.Failed,
 				2*opens)
 		}
 	})
@@ -80,7 +80,7 @@ func TestR8AnOpenTakesOneWrite(t *testing.T) {
 		time.Sleep(time.Second)
 		leads.disk.hang()
 		applied := leads.consensus.raft.AppliedIndex()
-		if _, err := c.open(leads, leads.cfg.Raft.StallLimit/2); err == nil {
+		if _, err := c.open(leads, leads.cfg.Raft.StallTimeout/2); err == nil {
 			t.Error("an open ended before the leader had written it")
 		}
 		for _, n := range c.others(leads) {

@@ -11,6 +11,7 @@ import (
 	"holdfast/node/config"
 	"holdfast/session"
 	"holdfast/test/bubble"
+	"holdfast/transport/raftnet"
 )
 
 const (
@@ -71,7 +72,10 @@ func TestIntervalsThatDifferBreakNoPromise(t *testing.T) {
 		owner := c.nodes[2]
 		conn := listen(t, owner)
 		granted, err := conn.Open(t.Context(),
-			session.OpenRequest{RequestID: session.RequestID{1}, Timeout: quickTimeout, MS: session.MS(time.Now())})
+			session.OpenRequest{
+				RequestID: session.RequestID{1}, Spec: session.Spec{Timeout: quickTimeout},
+				MS: session.MS(time.Now()),
+			})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,7 +99,7 @@ func TestIntervalsThatDifferBreakNoPromise(t *testing.T) {
 // lead has the node that leads hand over to another.
 func (c *testCluster) lead(from, to *testNode) {
 	c.t.Helper()
-	id, address := serverID(to.cfg.Node, to.admission.mine), to.consensus.transport.LocalAddr()
+	id, address := raftnet.ServerID(to.cfg.Node, to.membership.OwnDirectory()), to.consensus.transport.LocalAddr()
 	if err := from.consensus.raft.LeadershipTransferToServer(id, address).Error(); err != nil {
 		c.t.Errorf("handing over to %s: %v", to.name, err)
 	}

@@ -15,9 +15,9 @@ import (
 	"holdfast/transport/census"
 	"holdfast/transport/clientport"
 	"holdfast/transport/dial"
-	"holdfast/transport/gate"
 	"holdfast/transport/peerport"
 	"holdfast/transport/port"
+	"holdfast/transport/ratelimit"
 	"holdfast/transport/secure"
 	"holdfast/zk"
 )
@@ -40,8 +40,6 @@ type ports struct {
 	security *security
 	// census lists the connections of client and front.
 	census *census.Census
-	// room has client and front refuse what takes more of the machine than it has.
-	room *room
 }
 
 // listeners are the bound ports, and how many connections each may have.
@@ -52,7 +50,7 @@ type listeners struct {
 	parts     parts
 }
 
-// bindPorts binds the four ports, and puts TLS on them as their settings say. Nothing accepts a connection yet. nodeAt
+// bindPorts binds the ports, and puts TLS on them as their settings say. Nothing accepts a connection yet. nodeAt
 // returns the node that is expected at an address, 0 if none is.
 func bindPorts(cfg config.Config, o Options, nodeAt func(address string) session.Node) (*ports, error) {
 	var l listeners
@@ -76,7 +74,7 @@ func bindPorts(cfg config.Config, o Options, nodeAt func(address string) session
 		if bind.address == "" {
 			continue
 		}
-		bound, err := o.Network.Listen(bind.address)
+		bound, err := o.Platform.Network.Listen(bind.address)
 		if err != nil {
 			l.close()
 			return nil, fmt.Errorf("listening on %s: %w: %s", bind.address, err, listenAdvice(err, bind.setting))
@@ -86,7 +84,7 @@ func bindPorts(cfg config.Config, o Options, nodeAt func(address string) session
 	l.http = port.LimitConnections(l.http, l.parts.http)
 	if l.zookeeper != nil {
 		l.zookeeper = s.zookeeper.Listener(port.LimitClients(l.zookeeper, l.parts.zookeeper,
-			cfg.Gate.MaxConnectionsPerAddress, o.Logger.Named("zookeeper")))
+			cfg.RateLimits.MaxConnectionsPerAddress, o.Logger.Named("zookeeper")))
 	}
 	for _, secured := range []struct {
 		on *net.Listener
@@ -125,22 +123,22 @@ func (l *listeners) close() {
 func (p *ports) serve(n *Node) {
 	p.backups, p.census = newBackups(n), census.New()
 	p.client = clientport.New(clientport.Config{
-		Logger:    n.options.Logger.Named("client-port"),
-		Limits:    clientLimits(&n.cfg, p.parts.clients),
-		Gate:      gateConfig(n.cfg.Gate),
-		TouchWait: n.cfg.Sessions.LaggingWait(),
-		Clock:     n.options.Clock,
-		Super:     n.cfg.Tree.Super,
-		Audit:     p.access.audit,
-		Guard:     p.access,
-		Snapshots: p.backups,
-		Touched:   n.options.timings.touched,
-		Told:      n.options.timings.told,
+		Logger:      n.options.Logger.Named("client-port"),
+		Limits:      clientLimits(&n.cfg, p.parts.clients),
+		RateLimits:  rateLimits(n.cfg.RateLimits),
+		TouchWait:   n.cfg.Sessions.LaggingWait(),
+		Clock:       n.options.Platform.Clock,
+		Super:       n.cfg.Tree.Super,
+		Audit:       p.access.audit,
+		Authorizer:  p.access,
+		Snapshots:   p.backups,
+		Touched:     n.timings.ObserveTouch,
+		OnDelivered: n.timings.ObserveEvent,
 		Operators: clientport.Operators{
-			Admin: n.server, Drains: n.health.drain,
-			Members: n.roles.terms.members, Census: p.census,
+			Admin: n.server, Drains: n.drain,
+			Members: n.operator, Census: p.census,
 		},
-	}, n.options.traces.service(n.server), n)
+	}, n.traces.service(n.server), n)
 	p.peers = peerport.New(peerport.PeerConfig{
 		Logger:         n.options.Logger.Named("peer-port"),
 		ClusterID:      n.cfg.ClusterID,
@@ -148,7 +146,6 @@ func (p *ports) serve(n *Node) {
 		MaxConnections: p.parts.peers,
 		Silence:        max(time.Minute, 4*n.cfg.Sessions.HeartbeatInterval),
 	}, n, n)
-	p.room = newRoom(n)
 	registry := newRegistry(n)
 	p.console = newConsole(n, registry)
 	p.web = newHTTP(n, registry)
@@ -213,17 +210,17 @@ func clientLimits(c *config.Config, connections int) port.Limits {
 	return port.Limits{
 		MessageBytes:          c.Clients.MaxMessageBytes,
 		Connections:           connections,
-		ConnectionsPerAddress: c.Gate.MaxConnectionsPerAddress,
-		WaitingBytes:          c.Clients.MaxWaitingBytes,
+		ConnectionsPerAddress: c.RateLimits.MaxConnectionsPerAddress,
+		WaitingBytes:          c.Clients.MaxBufferedBytes,
 	}
 }
 
-// gateConfig returns the budgets of the client port.
-func gateConfig(c config.Gate) gate.Config {
-	return gate.Config{
+// rateLimits returns the rate limits of the client port.
+func rateLimits(c config.RateLimits) ratelimit.Config {
+	return ratelimit.Config{
 		Opens: c.MaxOpensPerSecond, Resumes: c.MaxResumesPerSecond, Touches: touchesPerSecond,
-		Writes:               c.MaxWritesPerSecond,
-		ArrivalsPerAddress:   c.MaxArrivalsPerSecondPerAddress,
-		ArrivalsPerPrincipal: c.MaxArrivalsPerSecondPerPrincipal,
+		Writes:                    c.MaxWritesPerSecond,
+		OpensAndResumesPerAddress: c.MaxOpensAndResumesPerSecondPerAddress,
+		OpensAndResumesPerClient:  c.MaxOpensAndResumesPerSecondPerClient,
 	}
 }

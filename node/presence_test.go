@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"holdfast/node/config"
+	"holdfast/node/storage"
 	"holdfast/node/watchdog"
 	"holdfast/session"
 	"holdfast/test/bubble"
@@ -39,17 +40,17 @@ func removals() map[string]struct {
 			return err
 		}},
 		"raft.db is replaced": {what: "raft.db was replaced", do: func(dir string) error {
-			file := filepath.Join(dir, logFile)
+			file := filepath.Join(dir, storage.LogFile)
 			b, err := os.ReadFile(file)
 			return errors.Join(err, os.Remove(file), os.WriteFile(file, b, 0o600))
 		}},
 		"identity is replaced": {what: "identity was replaced", do: func(dir string) error {
-			file := filepath.Join(dir, identityFile)
+			file := filepath.Join(dir, storage.IdentityFile)
 			b, err := os.ReadFile(file)
 			return errors.Join(err, os.WriteFile(file+".new", b, 0o600), os.Rename(file+".new", file))
 		}},
 	}
-	for _, name := range []string{"", identityFile, logFile, snapshotDir} {
+	for _, name := range []string{"", storage.IdentityFile, storage.LogFile, storage.SnapshotFolder} {
 		do, undo := aside(name)
 		all["moved away and back: "+name] = removal{do, undo, "was removed or moved"}
 	}
@@ -70,14 +71,14 @@ func TestADirectoryThatIsRemoved(t *testing.T) {
 				if err := how.do(dir); err != nil {
 					t.Fatal(err)
 				}
-				c.eventually("stepping out", old.cfg.Raft.StallLimit, func() bool {
+				c.eventually("stepping out", old.cfg.Raft.StallTimeout, func() bool {
 					return old.watchdog.Check() != nil
 				})
 				next := c.leader(within, old)
 				c.mustOpen(next, time.Second)
 				c.says(old, "directory", "while the node runs")
 				if code, body := c.get(old, "/healthz"); code != http.StatusServiceUnavailable ||
-					!strings.Contains(body, dir) || !strings.Contains(body, "stop the node and, "+recovery) ||
+					!strings.Contains(body, dir) || !strings.Contains(body, "stop the node and, "+storage.Recovery) ||
 					!strings.Contains(body, how.what) {
 					t.Errorf("healthz: %d %q, want what was done to %s, and what to do", code, body, dir)
 				}
@@ -93,7 +94,7 @@ func TestADirectoryThatIsRemoved(t *testing.T) {
 					c.empty(old)
 					c.start(old)
 					c.eventually("that it says that its directory was emptied", within, func() bool {
-						err := old.health.check()
+						err := old.health.Check()
 						return err != nil && strings.Contains(err.Error(),
 							"this node's data directory was emptied, lost or replaced")
 					})
@@ -102,7 +103,7 @@ func TestADirectoryThatIsRemoved(t *testing.T) {
 					if err := how.undo(dir); err != nil {
 						t.Fatal(err)
 					}
-					c.eventually("serving again", 20*time.Second, func() bool { return old.health.check() == nil })
+					c.eventually("serving again", 20*time.Second, func() bool { return old.health.Check() == nil })
 					if log := old.log.String(); strings.Count(log, "the data directory is back") != 1 {
 						t.Error("the log does not say once that the directory is back")
 					}
@@ -135,60 +136,4 @@ func TestADirectoryThatIsLeftAlone(t *testing.T) {
 			}
 		}
 	})
-}
-
-// While this process itself replaces a file, a look finds nothing wrong; a replacement does not write to where somebody
-// else's is.
-func TestPresenceOfWhatIsReplaced(t *testing.T) {
-	dir := t.TempDir()
-	file := filepath.Join(dir, identityFile)
-	put := func() error {
-		return errors.Join(os.WriteFile(file+".new", nil, 0o600), os.Rename(file+".new", file))
-	}
-	if err := put(); err != nil {
-		t.Fatal(err)
-	}
-	p := &presence{}
-	defer func() { _ = p.close() }()
-	if err := p.hold(dir, file); err != nil {
-		t.Fatal(err)
-	}
-	during := errors.New("not looked")
-	if err := p.replace(file, func() error {
-		err := put()
-		during = p.check()
-		return err
-	}); err != nil || during != nil {
-		t.Errorf("replace: %v; a look meanwhile: %v", err, during)
-	}
-	if err := p.check(); err != nil {
-		t.Errorf("after it: %v", err)
-	}
-	if err := put(); err != nil { // somebody else
-		t.Fatal(err)
-	}
-	lost := &lostError{}
-	if err := p.check(); !errors.As(err, &lost) || lost.path != file || lost.what != "replaced" {
-		t.Errorf("replaced by somebody else: %v", err)
-	}
-	if err := p.replace(file, func() error { t.Error("it writes"); return nil }); !errors.As(err, &lost) {
-		t.Errorf("replace of somebody else's: %v", err)
-	}
-	log := filepath.Join(dir, logFile)
-	if err := errors.Join(os.WriteFile(log, make([]byte, 10), 0o600), p.hold(log)); err != nil {
-		t.Fatal(err)
-	}
-	for _, size := range []int64{10, 30, 40} { // it grows
-		if err := errors.Join(os.Truncate(log, size), p.all[2].check()); err != nil {
-			t.Errorf("a log of %d bytes: %v", size, err)
-		}
-	}
-	for _, size := range []int64{9, 39} {
-		if err := os.Truncate(log, size); err != nil {
-			t.Fatal(err)
-		}
-		if err := p.all[2].check(); !errors.As(err, &lost) || lost.what != "cut off" {
-			t.Errorf("a log that was cut off to %d bytes: %v", size, err)
-		}
-	}
 }

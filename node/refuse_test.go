@@ -14,7 +14,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
-	"holdfast/node/watchdog"
+	"holdfast/node/storage"
 	"holdfast/session"
 )
 
@@ -82,7 +82,7 @@ func TestCorruptLogFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := New(c, quiet()); err == nil || !strings.Contains(err.Error(), file) ||
-		!strings.Contains(err.Error(), recovery) {
+		!strings.Contains(err.Error(), storage.Recovery) {
 		t.Errorf("got %v, want the file and what to do", err)
 	}
 }
@@ -97,7 +97,7 @@ func TestCorruptSnapshot(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A snapshot that Raft's own checksum covers, and that is not ours.
-	store, err := raft.NewFileSnapshotStoreWithLogger(c.DataDir, keptSnapshots, hclog.NewNullLogger())
+	store, err := raft.NewFileSnapshotStoreWithLogger(c.DataDir, 2, hclog.NewNullLogger())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func TestCorruptSnapshot(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := New(c, quiet()); err == nil || !strings.Contains(err.Error(), "snapshot") ||
-		!strings.Contains(err.Error(), c.DataDir) || !strings.Contains(err.Error(), recovery) {
+		!strings.Contains(err.Error(), c.DataDir) || !strings.Contains(err.Error(), storage.Recovery) {
 		t.Errorf("got %v, want the directory, that it is the snapshot, and what to do", err)
 	}
 }
@@ -134,7 +134,8 @@ func TestLostSnapshots(t *testing.T) {
 	}
 	for i := range byte(10) {
 		_, err = conn.Open(t.Context(), session.OpenRequest{
-			RequestID: session.RequestID{i + 1}, Timeout: 10 * time.Second, MS: session.MS(time.Now()),
+			RequestID: session.RequestID{i + 1}, Spec: session.Spec{Timeout: 10 * time.Second},
+			MS: session.MS(time.Now()),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -150,7 +151,7 @@ func TestLostSnapshots(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := New(c, quiet()); err == nil || !strings.Contains(err.Error(), c.DataDir) ||
-		!strings.Contains(err.Error(), recovery) {
+		!strings.Contains(err.Error(), storage.Recovery) {
 		t.Errorf("got %v, want the directory and what to do", err)
 	}
 }
@@ -169,7 +170,7 @@ func TestLostLogFile(t *testing.T) {
 		}
 		if _, err := New(c, quiet()); err == nil ||
 			!strings.Contains(err.Error(), "raft.db is missing, but this node has voted") ||
-			!strings.Contains(err.Error(), recovery) {
+			!strings.Contains(err.Error(), storage.Recovery) {
 			t.Errorf("got %v, want that the log is missing and what to do", err)
 		}
 	}
@@ -199,36 +200,5 @@ func TestUnknownLogEntryStopsTheNode(t *testing.T) {
 	}
 	if n.view.AppliedIndex() != before {
 		t.Errorf("applied index went from %d to %d", before, n.view.AppliedIndex())
-	}
-}
-
-// brokenLogs is a log store whose disk is full.
-type brokenLogs struct{ raft.LogStore }
-
-var errDiskFull = errors.New("no space left on device")
-
-func (brokenLogs) StoreLogs([]*raft.Log) error { return errDiskFull }
-
-func TestAFailedWriteEndsTheNode(t *testing.T) {
-	f := newFailure(hclog.NewNullLogger())
-	g := &guardedStore{
-		logs: brokenLogs{}, path: "/somewhere", failure: f, dog: watchdog.NewWatchdog(time.Second, time.Now),
-		timings: newTimings(),
-	}
-	returned := make(chan struct{})
-	go func() {
-		_ = g.StoreLogs(nil) // held for good: Raft must not go on after a write of unknown outcome
-		close(returned)
-	}()
-	<-f.happened
-	err := f.cause()
-	if !errors.Is(err, errDiskFull) || !strings.Contains(err.Error(), "/somewhere") ||
-		!strings.Contains(err.Error(), "start the node again") {
-		t.Errorf("told %v, want the cause, the place and what to do", err)
-	}
-	select {
-	case <-returned:
-		t.Error("the failed write returned to Raft")
-	default:
 	}
 }

@@ -20,9 +20,9 @@ func (c *testCluster) replaced(n *testNode) {
 	c.kill(n)
 	c.empty(n)
 	c.start(n)
-	for begun := time.Now(); n.health.check() != nil; time.Sleep(time.Millisecond) {
+	for begun := time.Now(); n.health.Check() != nil; time.Sleep(time.Millisecond) {
 		if time.Since(begun) > 40*time.Second {
-			c.t.Fatalf("%s on a new directory is not ready: %v", n.name, n.health.check())
+			c.t.Fatalf("%s on a new directory is not ready: %v", n.name, n.health.Check())
 		}
 	}
 }
@@ -45,7 +45,7 @@ func TestNodesAreReplacedAsSoonAsEachIsReady(t *testing.T) {
 					granted = append(granted, c.mustOpen(c.leader(20*time.Second, next), 5*time.Second))
 					c.start(next)
 					c.eventually(next.name+" is back", 20*time.Second, func() bool {
-						return next.health.check() == nil
+						return next.health.Check() == nil
 					})
 				}
 				c.voters()
@@ -77,8 +77,8 @@ func TestAReplacedNodeIsReadyOnceAllKnowOfItsVote(t *testing.T) {
 		n.hook = func(uint64, uint64, []session.Change) { <-caughtUp }
 		c.start(n)
 		c.eventually("being taken in", 20*time.Second, func() bool {
-			_, d, ok := n.roster.directoryOf(n.cfg.Node)
-			return ok && d == n.admission.mine
+			_, d, ok := n.membership.Member(n.cfg.Node)
+			return ok && d == n.membership.OwnDirectory()
 		})
 
 		// The third hears of no entry while it writes one, for less than it takes the leader to send that again with
@@ -92,13 +92,13 @@ func TestAReplacedNodeIsReadyOnceAllKnowOfItsVote(t *testing.T) {
 		c.eventually("the third writes", time.Second, func() bool { return lags.disk.hanging() > 0 })
 		close(caughtUp)
 		c.eventually("the vote is committed", 2*time.Second, func() bool {
-			return n.roster.votes() && n.view.AppliedIndex() == leads.consensus.raft.LastIndex()
+			return n.membership.IsVoter() && n.view.AppliedIndex() == leads.consensus.raft.LastIndex()
 		})
 		time.Sleep(2 * n.cfg.Sessions.HeartbeatInterval) // the leader says what it knows with the next heartbeat
-		if s, _, _ := lags.roster.directoryOf(n.cfg.Node); s.Suffrage == raft.Voter {
+		if s, _, _ := lags.membership.Member(n.cfg.Node); s.Suffrage == raft.Voter {
 			t.Errorf("%s knows of the vote: it does not lag", lags.name)
 		}
-		ready := n.health.check() == nil
+		ready := n.health.Check() == nil
 		if ready {
 			t.Errorf("%s is ready, and %s does not know of its vote", n.name, lags.name)
 			c.kill(leads)
@@ -106,7 +106,7 @@ func TestAReplacedNodeIsReadyOnceAllKnowOfItsVote(t *testing.T) {
 		lags.disk.release()
 		<-opened
 		if !ready {
-			c.eventually(n.name+" is ready", 2*time.Second, func() bool { return n.health.check() == nil })
+			c.eventually(n.name+" is ready", 2*time.Second, func() bool { return n.health.Check() == nil })
 			c.kill(leads)
 		}
 		c.mustOpen(c.leader(20*time.Second, leads), 5*time.Second)

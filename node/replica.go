@@ -10,6 +10,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"holdfast/fsm"
+	"holdfast/node/metrics"
 	"holdfast/session"
 )
 
@@ -20,8 +21,8 @@ const (
 	scrubPause    = 20 * time.Millisecond
 )
 
-// replica knows how this node's state compares with the states of the others (D2), and looks for damage of its own
-// state (D1). Safe for concurrent use.
+// replica knows how this node's state compares with the states of the others (C2 a quorum decides), and looks for
+// damage of its own state (C1 digest comparison). Safe for concurrent use.
 type replica struct {
 	logger hclog.Logger
 	state  *fsm.State
@@ -63,9 +64,9 @@ func (e *apartError) Error() string {
 		e.index)
 }
 
-// judge notes the result of a comparison, and the digest that this node had reported for it. news says that nodes have
-// come apart or agree again. differs is a [differsError] when this node has to step out.
-func (r *replica) judge(reported session.StateDigest, found session.Comparison) (news bool, differs error) {
+// recordComparison notes the result of a comparison, and the digest that this node had reported for it. news says that
+// nodes have come apart or agree again. differs is a [differsError] when this node has to step out.
+func (r *replica) recordComparison(reported session.StateDigest, found session.Comparison) (news bool, differs error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if found.Index == 0 || r.differs != nil {
@@ -87,14 +88,14 @@ func (r *replica) judge(reported session.StateDigest, found session.Comparison) 
 	return news, r.differs
 }
 
-// warning returns an [apartError] while nodes differ and this node does not have to step out.
-func (r *replica) warning() error {
+// warning says that nodes differ and nobody knows which state is right; empty when this node has stepped out.
+func (r *replica) warning() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.apart == 0 || r.differs != nil {
-		return nil
+		return ""
 	}
-	return &apartError{r.apart}
+	return (&apartError{r.apart}).Error()
 }
 
 // damaged counts a scrub that found damage.
@@ -104,21 +105,18 @@ func (r *replica) damaged() {
 	r.damages++
 }
 
-// replicaStats are figures of a [replica].
-type replicaStats struct {
-	equal, damages uint64
-	differs, apart bool
-}
-
-func (r *replica) stats() replicaStats {
+// stats describes the comparison for metrics.
+func (r *replica) stats() metrics.Replica {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return replicaStats{equal: r.equal, damages: r.damages, differs: r.differs != nil, apart: r.apart != 0}
+	return metrics.Replica{
+		ComparedIndex: r.equal, Corruptions: r.damages, Differs: r.differs != nil, WithoutQuorum: r.apart != 0,
+	}
 }
 
-// heed acts on a comparison: the node steps out when its state is not the quorum's (D2).
+// heed acts on a comparison: the node steps out when its state is not the quorum's (C2).
 func (r *replica) heed(reported session.StateDigest, found session.Comparison) {
-	news, differs := r.judge(reported, found)
+	news, differs := r.recordComparison(reported, found)
 	switch {
 	case differs != nil:
 		r.logger.Error("the node steps out for good", "reason", differs)

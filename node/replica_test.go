@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/emptypb"
 
-	"holdfast/fsm"
+	"holdfast/fsm/entry"
 	"holdfast/session"
 	"holdfast/test/bubble"
 	"holdfast/transport/dial"
@@ -28,10 +28,11 @@ func (n *testNode) forge(t *testing.T, opens int) {
 	var commands []session.Command
 	for i := range opens {
 		commands = append(commands, session.OpenSession{
-			Node: n.cfg.Node, MS: 1, Timeout: 40 * time.Second, RequestID: session.RequestID{0xf0, byte(i)},
+			Node: n.cfg.Node, MS: 1, Spec: session.Spec{Timeout: 40 * time.Second},
+			RequestID: session.RequestID{0xf0, byte(i)},
 		})
 	}
-	data, err := fsm.EncodeEntry(commands)
+	data, err := entry.Encode(commands)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +48,7 @@ func (c *testCluster) steppedOut(n *testNode) {
 	c.t.Helper()
 	var differs *differsError
 	c.eventually(n.name+" steps out", 4*n.cfg.Sessions.HeartbeatInterval, func() bool {
-		return errors.As(n.health.check(), &differs)
+		return errors.As(n.health.Check(), &differs)
 	})
 	if code, body := c.get(n, "/healthz"); code != http.StatusServiceUnavailable ||
 		!strings.Contains(body, "this node's state is not that of the others") ||
@@ -118,7 +119,10 @@ func TestAReplicaThatDiffersStepsOut(t *testing.T) {
 				kept := c.mustOpen(c.others(n)[0], 5*time.Second)
 				conn := listen(t, n)
 				touched, err := conn.Open(t.Context(),
-					session.OpenRequest{RequestID: session.RequestID{99}, Timeout: 40 * time.Second})
+					session.OpenRequest{
+						RequestID: session.RequestID{99},
+						Spec:      session.Spec{Timeout: 40 * time.Second},
+					})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -144,11 +148,11 @@ func TestAReplicaThatDiffersStepsOut(t *testing.T) {
 				}
 				c.mustOpen(now, 5*time.Second)
 				time.Sleep(time.Minute)
-				if n.health.check() == nil || n.Leads() {
+				if n.health.Check() == nil || n.Leads() {
 					t.Error("it came back by itself")
 				}
 				for _, other := range c.others(n) {
-					if err := other.health.check(); err != nil {
+					if err := other.health.Check(); err != nil {
 						t.Errorf("%s does not serve: %v", other.name, err)
 					}
 				}
@@ -162,7 +166,7 @@ func TestAReplicaThatDiffersStepsOut(t *testing.T) {
 				}
 				c.start(n)
 				c.eventually("it hears of the leader", 20*time.Second, func() bool {
-					return n.health.check() == nil || n.watchdog.Check() != nil
+					return n.health.Check() == nil || n.watchdog.Check() != nil
 				})
 				c.steppedOut(n)
 
@@ -212,12 +216,12 @@ func TestADamagedStateIsFound(t *testing.T) {
 
 		n.view.Sessions() // takes the lock: the scrub comes later, as the race detector sees it
 		time.Sleep(5 * time.Second)
-		if err := n.health.check(); err != nil {
+		if err := n.health.Check(); err != nil {
 			t.Errorf("it was found without a scrub: %v", err)
 		}
-		c.eventually("the scrub", scrubInterval, func() bool { return n.replica.stats().damages == 1 })
+		c.eventually("the scrub", scrubInterval, func() bool { return n.replica.stats().Corruptions == 1 })
 		c.steppedOut(n)
-		if n := leads.replica.stats(); n.damages > 0 || n.apart {
+		if n := leads.replica.stats(); n.Corruptions > 0 || n.WithoutQuorum {
 			t.Errorf("the leader: %+v", n)
 		}
 	})
@@ -232,8 +236,8 @@ func (c *testCluster) openLabelled(n *testNode) (session.Grant, error) {
 	ctx, cancel := context.WithTimeout(c.t.Context(), 5*time.Second)
 	defer cancel()
 	return conn.Open(ctx, session.OpenRequest{
-		RequestID: session.RequestID{77}, Timeout: 40 * time.Second,
-		Labels: session.Labels{{Key: "a", Value: strings.Repeat("b", session.MaxLabelValue)}},
+		RequestID: session.RequestID{77},
+		Spec:      session.Spec{Timeout: 40 * time.Second, Labels: session.Labels{{Key: "a", Value: strings.Repeat("b", session.MaxLabelValue)}}},
 	})
 }
 
@@ -249,12 +253,12 @@ func TestReplicasThatAllDifferRaiseTheAlarm(t *testing.T) {
 		c.others(leads)[1].forge(t, 3)
 		two := []*testNode{leads, c.others(leads)[1]}
 		for _, n := range two {
-			c.eventually(n.name+" raises the alarm", 10*time.Second, func() bool { return n.replica.stats().apart })
+			c.eventually(n.name+" raises the alarm", 10*time.Second, func() bool { return n.replica.stats().WithoutQuorum })
 			if code, body := c.get(n, "/healthz"); code != http.StatusOK ||
 				!strings.Contains(body, "no quorum has the same") {
 				t.Errorf("healthz of %s: %d %q", n.name, code, body)
 			}
-			if _, body := c.get(n, "/metrics"); !strings.Contains(body, "\nholdfast_states_apart 1\n") {
+			if _, body := c.get(n, "/metrics"); !strings.Contains(body, "\nholdfast_state_without_quorum 1\n") {
 				t.Errorf("metrics of %s: %s", n.name, body)
 			}
 			if s, err := n.Status(t.Context()); err != nil || !s.Ready ||
@@ -269,7 +273,7 @@ func TestReplicasThatAllDifferRaiseTheAlarm(t *testing.T) {
 		heal()
 		time.Sleep(20 * time.Second)
 		for _, n := range c.nodes {
-			if err := n.watchdog.Check(); err != nil || !n.replica.stats().apart {
+			if err := n.watchdog.Check(); err != nil || !n.replica.stats().WithoutQuorum {
 				t.Errorf("%s, of three that differ, has stepped out: %v; %+v", n.name, err, n.replica.stats())
 			}
 		}

@@ -15,6 +15,7 @@ import (
 	"holdfast/backup"
 	"holdfast/fsm"
 	"holdfast/node/config"
+	"holdfast/node/storage"
 	holdfastv1 "holdfast/proto/holdfast/v1" //nolint:depguard // a client's own words, through the client port
 	"holdfast/session"
 	"holdfast/test/bubble"
@@ -55,8 +56,8 @@ func unfounded(t *testing.T, size int) *testCluster {
 }
 
 // founding returns the founding of a cluster by the first nodes.
-func (c *testCluster) founding(founders int) Founding {
-	f := Founding{
+func (c *testCluster) founding(founders int) storage.Founding {
+	f := storage.Founding{
 		ClusterID: "restored", Peers: c.config(c.nodes[0]).Peers, Directories: map[session.Node]string{},
 		Logger: hclog.NewNullLogger(), Now: time.Now(),
 	}
@@ -105,7 +106,7 @@ func TestRestoreMakesAnotherCluster(t *testing.T) {
 		former.stop()
 
 		c := unfounded(t, 5)
-		made, err := Restore(file, c.founding(3)) // two of five start on empty directories
+		made, err := storage.Restore(file, c.founding(3)) // two of five start on empty directories
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -196,10 +197,10 @@ func TestRestoreRefuses(t *testing.T) {
 		}
 		for name, one := range map[string]struct {
 			file   string
-			change func(*Founding)
+			change func(*storage.Founding)
 			want   string
 		}{
-			"a used directory": {file, func(f *Founding) {
+			"a used directory": {file, func(f *storage.Founding) {
 				if err := os.MkdirAll(f.Directories[2], 0o700); err != nil {
 					t.Fatal(err)
 				}
@@ -207,22 +208,22 @@ func TestRestoreRefuses(t *testing.T) {
 					t.Fatal(err)
 				}
 			}, "is not empty (identity)"},
-			"a file in the way":       {file, func(f *Founding) { f.Directories[2] = file }, "a file is in the way"},
-			"the former cluster's id": {file, func(f *Founding) { f.ClusterID = "holdfast" }, "of its own"},
-			"no id":                   {file, func(f *Founding) { f.ClusterID = "" }, "cluster_id"},
-			"no directory":            {file, func(f *Founding) { f.Directories = nil }, "no directory"},
+			"a file in the way":       {file, func(f *storage.Founding) { f.Directories[2] = file }, "a file is in the way"},
+			"the former cluster's id": {file, func(f *storage.Founding) { f.ClusterID = "holdfast" }, "needs its own cluster_id"},
+			"no id":                   {file, func(f *storage.Founding) { f.ClusterID = "" }, "cluster_id"},
+			"no directory":            {file, func(f *storage.Founding) { f.Directories = nil }, "no directory"},
 			"one directory for two": {
-				file, func(f *Founding) { f.Directories[2] = f.Directories[1] + "/." },
+				file, func(f *storage.Founding) { f.Directories[2] = f.Directories[1] + "/." },
 				"nodes 1 and 2 have one directory",
 			},
-			"a node that is no peer": {file, func(f *Founding) { f.Directories[9] = f.Directories[1] + "9" }, "peers"},
-			"a clock that is behind": {file, func(f *Founding) { f.Now = f.Now.Add(-time.Hour) }, "set the clock"},
-			"a damaged backup":       {damaged, func(*Founding) {}, "SHA-256"},
-			"no backup":              {file + ".none", func(*Founding) {}, "no such file"},
+			"a node that is no peer": {file, func(f *storage.Founding) { f.Directories[9] = f.Directories[1] + "9" }, "peers"},
+			"a clock that is behind": {file, func(f *storage.Founding) { f.Now = f.Now.Add(-time.Hour) }, "set the clock"},
+			"a damaged backup":       {damaged, func(*storage.Founding) {}, "SHA-256"},
+			"no backup":              {file + ".none", func(*storage.Founding) {}, "no such file"},
 		} {
 			f := unfounded(t, 3).founding(3)
 			one.change(&f)
-			_, err := Restore(one.file, f)
+			_, err := storage.Restore(one.file, f)
 			if err == nil || !strings.Contains(err.Error(), one.want) {
 				t.Errorf("%s: %v, want %q", name, err, one.want)
 			}
@@ -240,18 +241,18 @@ func TestARestoreCutShortIsRefused(t *testing.T) {
 		former.mustOpen(former.leader(within), 5*time.Second)
 		file := former.save(former.nodes[0])
 		former.stop()
-		names := []string{lockFile, logFile, snapshotDir, identityFile}
+		names := []string{"lock", storage.LogFile, storage.SnapshotFolder, storage.IdentityFile}
 		for moved := range names {
 			c := unfounded(t, 1)
 			path := c.config(c.nodes[0]).DataDir
-			if _, err := Restore(file, c.founding(1)); err != nil {
+			if _, err := storage.Restore(file, c.founding(1)); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.Mkdir(filepath.Join(path, building), 0o700); err != nil {
+			if err := os.Mkdir(filepath.Join(path, ".restoring"), 0o700); err != nil {
 				t.Fatal(err)
 			}
 			for _, name := range names[moved:] {
-				if err := os.Rename(filepath.Join(path, name), filepath.Join(path, building, name)); err != nil {
+				if err := os.Rename(filepath.Join(path, name), filepath.Join(path, ".restoring", name)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -277,7 +278,7 @@ func TestDirectoriesOfTwoRestoresDoNotMix(t *testing.T) {
 		c := unfounded(t, 3)
 		for i, n := range c.nodes { // each operator restores for all nodes, and takes the own one
 			other := unfounded(t, 3)
-			if _, err := Restore(file, other.founding(3)); err != nil {
+			if _, err := storage.Restore(file, other.founding(3)); err != nil {
 				t.Fatal(err)
 			}
 			if err := os.Rename(other.config(other.nodes[i]).DataDir, c.config(n).DataDir); err != nil {
@@ -288,11 +289,11 @@ func TestDirectoriesOfTwoRestoresDoNotMix(t *testing.T) {
 		defer c.stop()
 		time.Sleep(time.Minute)
 		for _, n := range c.nodes {
-			if n.Leads() || n.health.check() == nil {
+			if n.Leads() || n.health.Check() == nil {
 				t.Errorf("%s serves", n.name)
 			}
-			if len(n.admission.strangers()) != 2 || !strings.Contains(n.log.String(), "were not made together") {
-				t.Errorf("%s does not say that the others are of other restores: %v", n.name, n.admission.strangers())
+			if len(n.admission.Foreign()) != 2 || !strings.Contains(n.log.String(), "were not made together") {
+				t.Errorf("%s does not say that the others are of other restores: %v", n.name, n.admission.Foreign())
 			}
 		}
 	})
@@ -308,7 +309,7 @@ func TestANodeOfAnotherRestoreIsNotTakenIn(t *testing.T) {
 		former.stop()
 		c, other := unfounded(t, 3), unfounded(t, 3)
 		for _, one := range []*testCluster{c, other} {
-			if _, err := Restore(file, one.founding(3)); err != nil {
+			if _, err := storage.Restore(file, one.founding(3)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -321,7 +322,7 @@ func TestANodeOfAnotherRestoreIsNotTakenIn(t *testing.T) {
 		defer c.stop()
 		leads := c.leader(20 * time.Second)
 		time.Sleep(time.Minute)
-		if got := leads.roster.named(3); got == third.admission.mine || third.health.check() == nil {
+		if got := leads.membership.DirectoryOf(3); got == third.membership.OwnDirectory() || third.health.Check() == nil {
 			t.Errorf("node 3 was taken in on directory %v", got)
 		}
 		c.kill(third)
@@ -345,7 +346,7 @@ func TestRecoverFromOneNode(t *testing.T) {
 		former.agree(5 * time.Second)
 		left := former.others(leads)[0]
 		path := former.config(left).DataDir
-		if _, err := OpenSurvivor(path, "test", hclog.NewNullLogger()); err == nil ||
+		if _, err := storage.OpenSurvivor(path, "test", hclog.NewNullLogger()); err == nil ||
 			!strings.Contains(err.Error(), "another process uses it") {
 			t.Errorf("while its node runs: %v", err)
 		}
@@ -353,7 +354,7 @@ func TestRecoverFromOneNode(t *testing.T) {
 		former.stop()
 		before := filesIn(t, path)
 
-		s, err := OpenSurvivor(path, "test", hclog.NewNullLogger())
+		s, err := storage.OpenSurvivor(path, "test", hclog.NewNullLogger())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -389,7 +390,7 @@ func TestRecoverFromOneNode(t *testing.T) {
 		if fresh := c.mustOpen(now, 5*time.Second); fresh.Session.ID.MS() <= x.session.ID.MS() {
 			t.Errorf("opened %v after %v", fresh.Session.ID, x.session.ID)
 		}
-		if _, err := OpenSurvivor(t.TempDir(), "test", hclog.NewNullLogger()); err == nil {
+		if _, err := storage.OpenSurvivor(t.TempDir(), "test", hclog.NewNullLogger()); err == nil {
 			t.Error("an empty directory has a state")
 		}
 	})

@@ -10,7 +10,7 @@ import (
 	"holdfast/transport/clientport"
 )
 
-// Run serves until ctx ends, and then stops in order: it hands leadership on and sends its clients to other nodes,
+// Run serves until ctx ends, and then stops in order: it transfers leadership and sends its clients to other nodes,
 // within DrainTimeout. Then it refuses new requests, lets requests under way end, and closes what New opened, within
 // ShutdownTimeout. Its error says why the node could not go on; it is nil after an orderly stop.
 func (n *Node) Run(ctx context.Context) error {
@@ -43,13 +43,13 @@ func (n *Node) Run(ctx context.Context) error {
 		return errors.Join(cause, err, n.dir.Close())
 	}
 	kept := make(chan struct{})
-	go func() { n.witness.keep(); close(kept) }() // what was acknowledged while the parts ended
+	go func() { n.positions.Save(); close(kept) }() // what was acknowledged while the parts ended
 	select {
 	case <-kept:
 	case <-bound.Done():
 	}
 	n.ports.access.close()
-	n.options.traces.close() //nolint:contextcheck // it has a bound of its own
+	n.traces.close() //nolint:contextcheck // it has a bound of its own
 	return errors.Join(err, n.dir.Close())
 }
 
@@ -61,7 +61,7 @@ func (n *Node) leave(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	left := make(chan struct{})
-	go func() { n.health.drain.leave(ctx); close(left) }()
+	go func() { n.drain.Stop(ctx); close(left) }()
 	select {
 	case <-left:
 	case <-n.failure.happened:
@@ -81,14 +81,7 @@ func (n *Node) start(ctx context.Context) *sync.WaitGroup {
 			}
 		})
 	}
-	supervisor := &supervisor{
-		n.options.Logger, n.options.pulse, n.watchdog, n.consensus, n.roles.terms.handover, n.dir, n.health,
-		n.server.AppliedElsewhere,
-	}
-	rooms := []fullness{
-		roomForSessions("cluster", n.view.Usage), roomForSessions("node's local sessions", n.server.LocalUsage),
-		roomForTree(n.treeStatus),
-	}
+	supervisor := n.newSupervisor()
 	start("proposer", func() error { return n.consensus.proposer.Run(ctx) })
 	start("learner", func() error { return n.server.Run(ctx) })
 	start("peer port", n.ports.servePeers)
@@ -99,22 +92,22 @@ func (n *Node) start(ctx context.Context) *sync.WaitGroup {
 	start("http port", n.ports.serveHTTP)
 	start("ZooKeeper port", n.ports.serveZooKeeper)
 	start("certificates", func() error { return n.ports.security.run(ctx) })
-	start("health", func() error {
-		return n.health.watch(ctx, n.options.pulse, n.cfg.Sessions.HeartbeatInterval, n.ports.client, rooms)
-	})
-	start("disk", func() error { return n.ports.room.watchDisk(ctx) })
-	start("room", func() error { return n.ports.room.run(ctx) })
-	start("admission", func() error { return n.meetings.run(ctx) })
-	start("acknowledged", func() error { return n.witness.run(ctx) })
-	start("directory", func() error { return supervisor.watchDirectory(ctx) })
-	start("watchdog", func() error { return supervisor.watch(ctx) })
+	start("health", func() error { return n.health.Run(ctx) })
+	start("disk", func() error { return n.resources.WatchDisk(ctx) })
+	start("resources", func() error { return n.resources.Run(ctx) })
+	start("admission", func() error { return n.exchange.Run(ctx) })
+	start("acknowledged", func() error { return n.positions.Run(ctx) })
+	start("directory", func() error { return supervisor.WatchDirectory(ctx) })
+	start("watchdog", func() error { return supervisor.Run(ctx) })
 	start("snapshots", func() error {
-		return n.consensus.stores.size.snapshots(ctx, n.consensus.raft, n.options.Logger)
+		return n.consensus.store.RunSnapshots(ctx, n.consensus.raft, n.options.Logger)
 	})
 	start("scrub", func() error { return n.replica.scrub(ctx) })
-	start("succession", func() error { return n.successor.run(ctx, n.consensus) })
-	start("drain", func() error { return n.health.drain.run(ctx) })
-	start("roles", func() error { return n.roles.run(ctx) })
+	start("succession", func() error {
+		return n.voter.Run(ctx, n.consensus.layer, n.consensus.transport, n.consensus.watch.news)
+	})
+	start("drain", func() error { return n.drain.Run(ctx) })
+	start("roles", func() error { return n.roles.Run(ctx) })
 	return &parts
 }
 
@@ -125,16 +118,16 @@ func (n *Node) stop(ctx context.Context, quiet func()) error {
 	n.ports.client.SetServing(clientport.HealthNode, false)
 	if !n.failure.failed() {
 		// Another node leads before the clients of this node come to it, so that they lose no time.
-		if err := n.HandOver(ctx); err != nil && !errors.Is(err, session.ErrNotLeader) {
-			n.options.Logger.Warn("leadership was not handed on", "error", err)
+		if err := n.TransferLeadership(ctx); err != nil && !errors.Is(err, session.ErrNotLeader) {
+			n.options.Logger.Warn("leadership was not transferred", "error", err)
 		}
 	}
 	err := n.ports.stop(ctx)
 	quiet()
-	within := settleWait
+	within := appliedTimeout
 	if n.failure.failed() { // a disk that has failed may answer nothing for good
 		within = failedWait
 	}
-	n.consensus.settle(ctx, within)
+	n.consensus.awaitApplied(ctx, within)
 	return errors.Join(err, n.consensus.stop(ctx))
 }

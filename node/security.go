@@ -35,14 +35,14 @@ func newSecurity(cfg *config.Config, o Options, nodeAt func(address string) sess
 	if cfg.TLS.On() {
 		var err error
 		if s.store, err = secure.Open(secure.StoreConfig{
-			Files: cfg.TLS.Files(), Clock: o.Clock, Logger: o.Logger.Named("tls"),
+			Files: cfg.TLS.Files(), Clock: o.Platform.Clock, Logger: o.Logger.Named("tls"),
 			Check: func(m *secure.Material, now time.Time) error { return fitting(cfg, m, now) },
 		}); err != nil {
 			return nil, fmt.Errorf("loading tls_cert, tls_key and tls_ca: %w", err)
 		}
 	}
 	least := uint16(tls.VersionTLS13)
-	if cfg.TLS.Old {
+	if cfg.TLS.AllowTLS12 {
 		least = tls.VersionTLS12
 	}
 	nodes := secure.ServerConfig{
@@ -64,7 +64,7 @@ func newSecurity(cfg *config.Config, o Options, nodeAt func(address string) sess
 	s.http = secure.NewServer(callers)
 	dialer := func(protocols []string) func(ctx context.Context, address string) (net.Conn, error) {
 		return (&secure.Dialer{
-			Store: s.store, Mode: cfg.TLS.Nodes, Dial: o.Network.Dial, Names: atAddress(cfg, nodeAt), Protocols: protocols,
+			Store: s.store, Mode: cfg.TLS.Nodes, Dial: o.Platform.Network.Dial, Names: atAddress(cfg, nodeAt), Protocols: protocols,
 			Theirs: "node_tls", Ours: fmt.Sprintf("node_tls is %s on node %d: make them the same, by way of prefer",
 				cfg.TLS.Nodes, cfg.Node),
 		}).DialContext
@@ -156,7 +156,7 @@ func (s *security) warning() string {
 		return ""
 	}
 	if err := s.store.Complaint(); err != nil {
-		return "certificates not loaded anew: " + err.Error()
+		return "certificates not reloaded: " + err.Error()
 	}
 	return ""
 }

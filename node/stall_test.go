@@ -89,7 +89,7 @@ func (c *testCluster) says(n *testNode, reason, doing string) {
 // recovers fails unless the node serves again, as one of the others, and says so.
 func (c *testCluster) recovers(n *testNode) {
 	c.t.Helper()
-	c.eventually("serving again", 20*time.Second, func() bool { return n.health.check() == nil })
+	c.eventually("serving again", 20*time.Second, func() bool { return n.health.Check() == nil })
 	c.agree(5 * time.Second)
 	time.Sleep(time.Second)
 	if got := c.health(n, clientport.HealthNode); got != healthpb.HealthCheckResponse_SERVING {
@@ -154,18 +154,18 @@ func TestAFollowerWhoseDiskHangs(t *testing.T) {
 		victim, third := c.others(leads)[0], c.others(leads)[1]
 		victim.disk.hang()
 		c.mustOpen(leads, time.Second)
-		c.eventually("stepping out", 2*victim.cfg.Raft.StallLimit, func() bool {
+		c.eventually("stepping out", 2*victim.cfg.Raft.StallTimeout, func() bool {
 			return victim.watchdog.Check() != nil
 		})
 		time.Sleep(time.Second)
 		c.says(victim, "disk", "writing the Raft log")
-		streams := victim.roles.streams.opened.Load()
+		streams := victim.streams.Newest().Stream
 		for range 10 {
 			c.mustOpen(leads, time.Second)
 			c.mustOpen(third, time.Second)
 			time.Sleep(time.Second)
 		}
-		if got := victim.roles.streams.opened.Load(); got != streams {
+		if got := victim.streams.Newest().Stream; got != streams {
 			t.Errorf("%s opened %d streams to the leader while it stalled", victim.name, got-streams)
 		}
 		if got := c.leader(time.Second); got != leads {
@@ -204,7 +204,7 @@ func TestASlowDiskIsNoStall(t *testing.T) {
 		defer c.stop()
 		leads := c.leader(within)
 		for _, n := range c.nodes {
-			n.disk.set(func(d *faultyDisk) { d.delay = n.cfg.Raft.StallLimit / 3 })
+			n.disk.set(func(d *faultyDisk) { d.delay = n.cfg.Raft.StallTimeout / 3 })
 		}
 		for range 5 {
 			c.mustOpen(leads, 10*time.Second)
@@ -233,8 +233,8 @@ func TestStopOfALeaderWhoseDiskHangs(t *testing.T) {
 				old.disk.hang()
 				_, _ = c.open(old, wait)
 				begun := time.Now()
-				if err := old.HandOver(t.Context()); err == nil || time.Since(begun) != 0 {
-					t.Errorf("HandOver with a disk that hangs: %v after %v", err, time.Since(begun))
+				if err := old.TransferLeadership(t.Context()); err == nil || time.Since(begun) != 0 {
+					t.Errorf("TransferLeadership with a disk that hangs: %v after %v", err, time.Since(begun))
 				}
 				if err := c.end(old); err == nil {
 					t.Error("the stop says nothing of the disk")

@@ -28,7 +28,7 @@ func TestTwoStalls(t *testing.T) {
 		}
 		defer c.stop()
 		if c.leader(within) == victim {
-			if err := victim.HandOver(t.Context()); err != nil {
+			if err := victim.TransferLeadership(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -52,21 +52,21 @@ func TestTwoStalls(t *testing.T) {
 		}
 		hangs.Store(false)
 		close(hung)
-		c.eventually("serving again", 20*time.Second, func() bool { return victim.health.check() == nil })
+		c.eventually("serving again", 20*time.Second, func() bool { return victim.health.Check() == nil })
 		c.agree(5 * time.Second)
 	})
 }
 
 // A leader whose stall ends before anybody else is elected leads the same term again, with another tracker: its rounds
-// are news to all nodes that heard the former tracker's rounds, however many there were (S4). Others elect as soon as it
-// steps out, so a cluster of one shows it.
+// are news to all nodes that heard the former tracker's rounds, however many there were (S4 jeopardy). Others elect as
+// soon as it steps out, so a cluster of one shows it.
 func TestALeaderThatComesBackWithinItsTerm(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 1, nil)
 		defer c.stop()
 		leads := c.leader(within)
 		time.Sleep(3 * time.Minute)
-		was, term := leads.roles.terms.tracker.Load(), leads.view.Term()
+		was, term := leads.roles.Tracker(), leads.view.Term()
 		leads.disk.hang()
 		opened := make(chan struct{})
 		go func() {
@@ -77,14 +77,14 @@ func TestALeaderThatComesBackWithinItsTerm(t *testing.T) {
 		leads.disk.release()
 		<-opened
 		c.eventually("another tracker", within, func() bool {
-			now := leads.roles.terms.tracker.Load()
+			now := leads.roles.Tracker()
 			return now != nil && now != was
 		})
 		if got := leads.view.Term(); got != term {
 			t.Fatalf("term %d, was %d", got, term)
 		}
 		time.Sleep(10 * leads.cfg.Sessions.HeartbeatInterval) // what the former tracker said is old by now
-		c.eventually("the node serves", 5*time.Second, func() bool { return leads.health.check() == nil })
+		c.eventually("the node serves", 5*time.Second, func() bool { return leads.health.Check() == nil })
 		c.mustOpen(leads, time.Second)
 	})
 }

@@ -51,8 +51,8 @@ func TestAStateMachineThatHangs(t *testing.T) {
 	}
 }
 
-// An entry that takes all nodes long to apply makes none of them step out: the leader stays, and sessions that are touched
-// live on (U2 of the tree).
+// An entry that takes all nodes long to apply makes none of them step out: the leader stays, and sessions that are
+// touched live on (U2 weight).
 func TestAnEntryThatIsHeavyEverywhere(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 0, nil)
@@ -85,7 +85,7 @@ func TestAnEntryThatIsHeavyEverywhere(t *testing.T) {
 	})
 }
 
-// A process that did not run for longer than the limit hands leadership over, and stays a member.
+// A process that did not run for longer than the limit transfers leadership, and stays a member.
 func TestAProcessThatDidNotRun(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 0, nil)
@@ -112,10 +112,10 @@ func TestAProcessThatDidNotRun(t *testing.T) {
 		}
 		next := c.leader(5*time.Second, old)
 		c.mustOpen(next, time.Second)
-		c.eventually("serving", 5*time.Second, func() bool { return old.health.check() == nil })
+		c.eventually("serving", 5*time.Second, func() bool { return old.health.Check() == nil })
 		for n, want := range map[*testNode]int{old: 1, follower: 0} {
 			log := n.log.String()
-			if got := strings.Count(log, "handing leadership over"); got != want ||
+			if got := strings.Count(log, "transferring leadership"); got != want ||
 				strings.Count(log, "the process did not run") != 1 {
 				t.Errorf("%s handed leadership over %d times, want %d, after saying once that it did not run:\n%s",
 					n.name, got, want, log)

@@ -6,23 +6,25 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
 	"go.etcd.io/bbolt"
 
 	"holdfast/node/config"
-	"holdfast/node/watchdog"
+	"holdfast/node/storage"
 	"holdfast/test/bubble"
 	"holdfast/transport/raftnet"
 )
 
 // change changes a log file that nobody has open: its buckets are logs, by index, and conf, by key.
 func change(path string, do func(logs, conf *bbolt.Bucket) error) error {
-	db, err := bbolt.Open(filepath.Join(path, logFile), 0o600, &bbolt.Options{Timeout: time.Second})
+	db, err := bbolt.Open(filepath.Join(path, storage.LogFile), 0o600, &bbolt.Options{Timeout: time.Second})
 	if err != nil {
 		return err
 	}
@@ -30,16 +32,6 @@ func change(path string, do func(logs, conf *bbolt.Bucket) error) error {
 		db.Update(func(tx *bbolt.Tx) error { return do(tx.Bucket([]byte("logs")), tx.Bucket([]byte("conf"))) }),
 		db.Close(),
 	)
-}
-
-// rewrite changes an identity file.
-func rewrite(path string, do func(r *identityRecord)) error {
-	r, err := readIdentity(path)
-	if err != nil {
-		return err
-	}
-	do(&r)
-	return writeIdentity(path, r)
 }
 
 // refusal is why n does not start; nil when it does, and it has ended again then.
@@ -112,33 +104,33 @@ func TestWhatOneFileSaysOfAnother(t *testing.T) {
 			})
 		}, "the entry there says that it is entry "},
 		"an identity of another directory": {func(path string) error {
-			return rewrite(path, func(r *identityRecord) {
+			return rewrite(path, func(r *storage.Identity) {
 				r.Key = raftnet.NewKey()
 				r.Directory = r.Key.Directory()
 			})
 		}, "raft.db is not this directory's log: it belongs to directory"},
 		"an identity that its key does not prove": {func(path string) error {
-			return rewrite(path, func(r *identityRecord) { r.Directory++ })
+			return rewrite(path, func(r *storage.Identity) { r.Directory++ })
 		}, "identity is damaged"},
 		"an identity written again for another directory": {func(path string) error {
-			return rewrite(path, func(r *identityRecord) { r.Directory, r.Key = r.Directory+1, raftnet.Key{} })
+			return rewrite(path, func(r *storage.Identity) { r.Directory, r.Key = r.Directory+1, raftnet.Key{} })
 		}, "identity is damaged"},
 		"an identity of before the node took part": {func(path string) error {
-			return rewrite(path, func(r *identityRecord) { r.Founders = nil })
+			return rewrite(path, func(r *storage.Identity) { r.Founders = nil })
 		}, "identity is an older copy: it says that this node never took part"},
 		"an identity of an earlier start": {func(path string) error {
-			return rewrite(path, func(r *identityRecord) { r.Log, r.Incarnation = 5, 5 })
+			return rewrite(path, func(r *storage.Identity) { r.Log, r.Incarnation = 5, 5 })
 		}, "identity is an older copy: it ends with start 5"},
 		"only the snapshots": {func(path string) error {
-			return errors.Join(os.Remove(filepath.Join(path, identityFile)), os.Remove(filepath.Join(path, logFile)))
+			return errors.Join(os.Remove(filepath.Join(path, storage.IdentityFile)), os.Remove(filepath.Join(path, storage.LogFile)))
 		}, "identity and the node's log are missing, and only its folder of snapshots is there: the directory was " +
 			"emptied while its node ran"},
 		"an identity that is a link to nothing": {func(path string) error {
-			file := filepath.Join(path, identityFile)
+			file := filepath.Join(path, storage.IdentityFile)
 			return errors.Join(os.Remove(file), os.Symlink("/nowhere/identity", file))
 		}, "identity is a link to /nowhere/identity, which does not exist: mount or make"},
 		"a log that is a link to nothing": {func(path string) error {
-			file := filepath.Join(path, logFile)
+			file := filepath.Join(path, storage.LogFile)
 			return errors.Join(os.Remove(file), os.Symlink("/nowhere/raft.db", file))
 		}, "raft.db is a link to /nowhere/raft.db, which does not exist: mount or make"},
 	} {
@@ -151,7 +143,7 @@ func TestWhatOneFileSaysOfAnother(t *testing.T) {
 				}
 				err := c.refusal(c.nodes[0])
 				if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), path) ||
-					!strings.Contains(err.Error(), recovery) && !strings.Contains(test.want, "link to") {
+					!strings.Contains(err.Error(), storage.Recovery) && !strings.Contains(test.want, "link to") {
 					t.Errorf("got %v, want %q, the path and what to do", err, test.want)
 				}
 			})
@@ -201,12 +193,12 @@ func TestAStartGoesOnWhereOneWasCutShort(t *testing.T) {
 						return
 					}
 					l.kept(c)
-					r, err := readIdentity(cfg.DataDir)
-					if err != nil || r.Log != n.dir.Incarnation {
-						t.Errorf("the identity file says %+v, %v, want start %d", r, err, n.dir.Incarnation)
+					r, err := storage.ReadIdentity(cfg.DataDir)
+					if err != nil || r.Log != n.dir.Incarnation() {
+						t.Errorf("the identity file says %+v, %v, want start %d", r, err, n.dir.Incarnation())
 					}
 					for _, snapshot := range []string{l.first[0], l.newest[0]} {
-						if _, err := readOrigin(filepath.Join(cfg.DataDir, snapshotDir, snapshot)); err != nil {
+						if _, err := os.Stat(filepath.Join(cfg.DataDir, storage.SnapshotFolder, snapshot, "origin")); err != nil {
 							t.Errorf("the origin of a snapshot: %v", err)
 						}
 					}
@@ -218,7 +210,7 @@ func TestAStartGoesOnWhereOneWasCutShort(t *testing.T) {
 
 // cutShort makes the steps of a start up to one.
 func cutShort(cfg config.Config, upTo int) (err error) {
-	d, err := openDir(cfg.DataDir, cfg.ClusterID, cfg.Node, time.Now())
+	d, err := storage.OpenDir(cfg.DataDir, cfg.ClusterID, cfg.Node, time.Now())
 	if err != nil {
 		return err
 	}
@@ -226,27 +218,44 @@ func cutShort(cfg config.Config, upTo int) (err error) {
 	if upTo == 0 {
 		return nil
 	}
-	s, err := openStores(d, hclog.NewNullLogger(),
-		&guardedStore{
-			dog: watchdog.NewWatchdog(time.Second, time.Now), failure: newFailure(hclog.NewNullLogger()),
-		}, nil)
-	if err != nil {
-		return err
+	options := storage.Options{
+		Logger: hclog.NewNullLogger(), Halt: func(error) { runtime.Goexit() },
+		Watch: func(string) func() { return func() {} }, Synced: func(time.Duration) {}, Applied: func() uint64 { return 0 },
 	}
-	defer func() { err = errors.Join(err, s.close()) }()
-	if upTo == 1 {
-		return nil
+	if upTo == 1 { // the stamp is never written
+		options.Wrap = func(logs raft.LogStore, stable raft.StableStore) (raft.LogStore, raft.StableStore) {
+			return logs, unwritable{stable}
+		}
 	}
 	// The last step is the identity file: its new content never gets its name.
-	before, err := os.ReadFile(filepath.Join(d.Path, identityFile))
+	before, err := os.ReadFile(filepath.Join(d.Path(), storage.IdentityFile))
 	if err != nil {
 		return err
 	}
-	if err = s.begin(d); err != nil {
+	var (
+		s      *storage.Store
+		failed error
+		ended  = make(chan struct{})
+	)
+	go func() {
+		defer close(ended)
+		s, failed = storage.Open(d, options)
+	}()
+	<-ended
+	err = failed
+	if s != nil {
+		err = errors.Join(err, s.Close())
+	}
+	if err != nil || upTo == 1 {
 		return err
 	}
-	return os.WriteFile(filepath.Join(d.Path, identityFile), before, 0o600)
+	return os.WriteFile(filepath.Join(d.Path(), storage.IdentityFile), before, 0o600)
 }
+
+// unwritable is a store that takes no write.
+type unwritable struct{ raft.StableStore }
+
+func (unwritable) Set([]byte, []byte) error { return errors.New("not written") }
 
 // A first start that was cut short while it made the log's file leaves any part of it, and nothing was written to it.
 func TestALogFileThatWasNeverMade(t *testing.T) {
@@ -259,7 +268,7 @@ func TestALogFileThatWasNeverMade(t *testing.T) {
 				if err := cutShort(cfg, 0); err != nil {
 					t.Fatal(err)
 				}
-				if err := os.WriteFile(filepath.Join(cfg.DataDir, logFile), slices.Repeat([]byte{content}, size),
+				if err := os.WriteFile(filepath.Join(cfg.DataDir, storage.LogFile), slices.Repeat([]byte{content}, size),
 					0o600); err != nil {
 					t.Fatal(err)
 				}
@@ -278,8 +287,8 @@ func TestADamagedIdentityFile(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := l.cluster(t)
 		n, path := c.nodes[0], c.config(c.nodes[0]).DataDir
-		file := filepath.Join(path, identityFile)
-		sound, err := readIdentity(path)
+		file := filepath.Join(path, storage.IdentityFile)
+		sound, err := storage.ReadIdentity(path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -287,7 +296,7 @@ func TestADamagedIdentityFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		err = c.refusal(n)
-		if err == nil || !strings.Contains(err.Error(), file+" is damaged: "+recovery+
+		if err == nil || !strings.Contains(err.Error(), file+" is damaged: "+storage.Recovery+
 			"; only where no majority is left") {
 			t.Fatalf("got %v, want the safe way first", err)
 		}
@@ -337,18 +346,18 @@ func TestAnInstalledSnapshotThatIsGone(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.start(behind)
-		c.eventually("the snapshot is installed", 30*time.Second, func() bool { return behind.health.check() == nil })
+		c.eventually("the snapshot is installed", 30*time.Second, func() bool { return behind.health.Check() == nil })
 		c.kill(behind)
 		path := c.config(behind).DataDir
-		all, err := filepath.Glob(filepath.Join(path, snapshotDir, "*"))
+		all, err := filepath.Glob(filepath.Join(path, storage.SnapshotFolder, "*"))
 		if err != nil || len(all) != 2 {
 			t.Fatalf("snapshots %v, %v", all, err)
 		}
-		named, ok := stampIn(filepath.Join(path, logFile))
-		if !ok {
-			t.Fatal("the log has no stamp")
+		named, err := stampOf(path)
+		if err != nil {
+			t.Fatal(err)
 		}
-		installed := filepath.Join(path, snapshotDir, named.Snapshot.ID)
+		installed := filepath.Join(path, storage.SnapshotFolder, named.Snapshot.ID)
 		// As if no entry had come after it.
 		err = change(path, func(logs, _ *bbolt.Bucket) error {
 			c := logs.Cursor()
@@ -367,34 +376,11 @@ func TestAnInstalledSnapshotThatIsGone(t *testing.T) {
 		}
 		if err := c.refusal(behind); err == nil ||
 			!strings.Contains(err.Error(), "snapshots has lost snapshot "+filepath.Base(installed)) ||
-			!strings.Contains(err.Error(), recovery) {
+			!strings.Contains(err.Error(), storage.Recovery) {
 			t.Errorf("got %v, want that the snapshot is lost", err)
 		}
 		c.empty(behind)
 		c.start(behind)
 		c.voters()
 	})
-}
-
-// data_dir may be a link. The error for a link that leads nowhere says so.
-func TestALinkAsDataDirectory(t *testing.T) {
-	dir := t.TempDir()
-	link, to := filepath.Join(dir, "data"), filepath.Join(dir, "disk", "data")
-	if err := os.Symlink(to, link); err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range []string{link, filepath.Join(link, "below")} {
-		refused(
-			t, link, link+" is a link to "+
-				to+", which does not exist: mount or make "+to+", or put a directory in place of the link",
-		)
-		if _, err := openDir(path, "holdfast", 1, time.Now()); err == nil ||
-			!strings.Contains(err.Error(), link+" is a link to") {
-			t.Errorf("%s: %v", path, err)
-		}
-	}
-	if err := os.MkdirAll(to, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	mustClose(t, mustOpenDir(t, link))
 }

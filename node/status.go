@@ -7,7 +7,9 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"holdfast/node/members"
 	"holdfast/transport/clientport"
+	"holdfast/transport/raftnet"
 )
 
 // Status describes this node as it is now.
@@ -33,21 +35,21 @@ func (n *Node) Status(context.Context) (clientport.NodeStatus, error) {
 		StateBytes:       used.Bytes,
 		MaxStateBytes:    used.Capacity.MaxBytes,
 		Tree:             n.treeStatus(),
-		Drain:            n.health.drain.status(),
+		Drain:            n.drain.Status(),
 		Turnover:         n.view.turnover.counts(),
 	}
 	if _, id := r.LeaderWithID(); id != "" {
-		if leads, ok := n.roster.peerBehind(id); ok {
+		if leads, ok := n.membership.PeerOfServer(id); ok {
 			s.Leader, s.LeaderAddress = leads.Node, leads.Client
 		}
 	}
-	if err := n.health.check(); err != nil {
+	if err := n.health.Check(); err != nil {
 		s.NotReadyBecause = err.Error()
 	} else {
 		s.Ready = true
 	}
-	s.Warning = n.health.warning()
-	s.Freeze, s.Frozen = n.view.freezes.present()
+	s.Warning = n.health.Warning()
+	s.Freeze, s.Frozen = n.view.freezes.Present()
 	return s, nil
 }
 
@@ -81,23 +83,23 @@ func (n *Node) role() clientport.Role {
 // Members returns the members of the newest configuration that this node knows.
 func (n *Node) Members() []clientport.Member {
 	_, leads := n.consensus.raft.LeaderWithID()
-	var members []clientport.Member
-	for _, s := range n.roster.servers() {
-		node, _, err := nodeOfServer(s.ID)
+	var all []clientport.Member
+	for _, s := range n.membership.Servers() {
+		node, _, err := raftnet.ParseServerID(s.ID)
 		if err != nil {
 			continue // not a configuration of Holdfast's
 		}
-		p := n.roster.peerOf(node)
-		members = append(members, clientport.Member{
+		p := n.membership.PeerOf(node)
+		all = append(all, clientport.Member{
 			Node:          node,
 			Voter:         s.Suffrage == raft.Voter,
 			Leader:        s.ID == leads,
 			ClientAddress: p.Client,
-			RaftAddress:   cmp.Or(p.Raft, raftAddress(s)),
+			RaftAddress:   cmp.Or(p.Raft, members.RaftAddress(s)),
 			PeerAddress:   p.Peer,
-			Observer:      wishOf(s) == wishObserve,
-			Leaving:       wishOf(s) == wishLeave,
+			Observer:      members.DesiredOf(s) == members.DesiredObserver,
+			Leaving:       members.DesiredOf(s) == members.DesiredRemoved,
 		})
 	}
-	return members
+	return all
 }

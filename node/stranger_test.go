@@ -6,7 +6,6 @@ import (
 	"io"
 	"math"
 	"net"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -103,7 +102,7 @@ func TestNobodyFollowsALeaderAsItself(t *testing.T) {
 		defer s.close()
 		link, err := s.follow(
 			n, session.Hello{
-				Node: n.cfg.Node, Directory: uint64(n.admission.mine), Incarnation: math.MaxUint64,
+				Node: n.cfg.Node, Directory: uint64(n.membership.OwnDirectory()), Incarnation: math.MaxUint64,
 				Stream: 1,
 			},
 		)
@@ -140,12 +139,12 @@ func TestAbsurdTermsEndNoCluster(t *testing.T) {
 		defer c.stop()
 		lead := c.leader(within)
 		as := c.others(lead)[0]
-		s := c.stranger(as.cfg.Node, as.dir.record.Key)
+		s := c.stranger(as.cfg.Node, as.dir.Identity().Key)
 		defer s.close()
-		term, last := lead.roster.term(), lead.view.AppliedIndex()
+		term, last := lead.membership.Term(), lead.view.AppliedIndex()
 		header := raft.RPCHeader{
-			ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(serverID(as.cfg.Node, as.admission.mine)),
-			Addr: []byte(raftnet.At(as.name+":7401", as.admission.mine)),
+			ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(raftnet.ServerID(as.cfg.Node, as.membership.OwnDirectory())),
+			Addr: []byte(raftnet.At(as.name+":7401", as.membership.OwnDirectory())),
 		}
 		snapshot := func(term, index uint64) *raft.InstallSnapshotRequest {
 			return &raft.InstallSnapshotRequest{
@@ -193,7 +192,7 @@ func TestAbsurdTermsEndNoCluster(t *testing.T) {
 				if n == as {
 					continue
 				}
-				if err := say(tr, raftnet.At(n.name+":7401", n.admission.mine), request); err == nil {
+				if err := say(tr, raftnet.At(n.name+":7401", n.membership.OwnDirectory()), request); err == nil {
 					t.Errorf("%s to %s was not refused", name, n.name)
 				}
 			}
@@ -202,7 +201,7 @@ func TestAbsurdTermsEndNoCluster(t *testing.T) {
 			t.Error(err)
 		}
 		for _, n := range c.nodes {
-			if got := n.roster.term(); got > term+10 {
+			if got := n.membership.Term(); got > term+10 {
 				t.Errorf("%s is in term %d, was in %d", n.name, got, term)
 			}
 		}
@@ -229,7 +228,7 @@ func say(tr *raft.NetworkTransport, at raft.ServerAddress, request any) error {
 // raise sets the term on the disk of a node that has ended, as if it had stood for that many elections.
 func (c *testCluster) raise(n *testNode, term uint64) {
 	c.t.Helper()
-	store, err := openBolt(filepath.Join(c.config(n).DataDir, "raft.db"))
+	store, err := openLog(c.config(n).DataDir)
 	if err == nil {
 		err = errors.Join(store.SetUint64([]byte("CurrentTerm"), term), store.Close())
 	}
@@ -270,17 +269,17 @@ func TestANodeFarBehindLearnsTheTerm(t *testing.T) {
 					c.start(n)
 				}
 				c.eventually("all serve", 2*within, func() bool {
-					return c.nodes[0].health.check() == nil && c.nodes[1].health.check() == nil &&
-						c.nodes[2].health.check() == nil
+					return c.nodes[0].health.Check() == nil && c.nodes[1].health.Check() == nil &&
+						c.nodes[2].health.Check() == nil
 				})
 				emptied := c.nodes[2]
 				c.kill(emptied)
 				c.empty(emptied)
 				c.start(emptied)
 				c.eventually("one on a new directory serves", 30*time.Second, func() bool {
-					return emptied.health.check() == nil && emptied.roster.votes()
+					return emptied.health.Check() == nil && emptied.membership.IsVoter()
 				})
-				if got := emptied.roster.term(); got < far {
+				if got := emptied.membership.Term(); got < far {
 					t.Errorf("term %d, want at least %d", got, uint64(far))
 				}
 				if _, err := emptied.server.Find(t.Context(), granted.Session.ID, session.ReadOptions{}); err != nil {
@@ -304,11 +303,11 @@ func TestAGarbageSnapshotIsRefused(t *testing.T) {
 		if err := n.consensus.raft.Snapshot().Error(); err != nil {
 			t.Fatal(err)
 		}
-		own, err := n.consensus.stores.snapshots.List()
+		own, err := n.consensus.store.Snapshots().List()
 		if err != nil || len(own) != 1 {
 			t.Fatalf("own snapshots: %v, %v", own, err)
 		}
-		_, good, err := n.consensus.stores.snapshots.Open(own[0].ID)
+		_, good, err := n.consensus.store.Snapshots().Open(own[0].ID)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -316,16 +315,16 @@ func TestAGarbageSnapshotIsRefused(t *testing.T) {
 		if err = errors.Join(err, good.Close()); err != nil {
 			t.Fatal(err)
 		}
-		s := c.stranger(as.cfg.Node, as.dir.record.Key)
+		s := c.stranger(as.cfg.Node, as.dir.Identity().Key)
 		defer s.close()
 		tr := raftnet.NewTransport(s.Layer, 0).NetworkTransport
 		send := func(index uint64, data string) error {
-			return tr.InstallSnapshot("", raftnet.At(n.name+":7401", n.admission.mine), &raft.InstallSnapshotRequest{
+			return tr.InstallSnapshot("", raftnet.At(n.name+":7401", n.membership.OwnDirectory()), &raft.InstallSnapshotRequest{
 				RPCHeader: raft.RPCHeader{
-					ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(serverID(as.cfg.Node, as.admission.mine)),
+					ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(raftnet.ServerID(as.cfg.Node, as.membership.OwnDirectory())),
 					Addr: []byte(as.name + ":7401"),
 				},
-				SnapshotVersion: 1, Term: n.roster.term(), LastLogTerm: n.roster.term(), LastLogIndex: index,
+				SnapshotVersion: 1, Term: n.membership.Term(), LastLogTerm: n.membership.Term(), LastLogIndex: index,
 				Size:          int64(len(data)),
 				Configuration: raft.EncodeConfiguration(n.consensus.raft.GetConfiguration().Configuration()),
 			}, &raft.InstallSnapshotResponse{}, strings.NewReader(data))
@@ -350,12 +349,12 @@ func TestAGarbageSnapshotIsRefused(t *testing.T) {
 		if err = tr.Close(); err != nil {
 			t.Error(err)
 		}
-		kept, err := n.consensus.stores.snapshots.List()
+		kept, err := n.consensus.store.Snapshots().List()
 		if err != nil || len(kept) != 1 || kept[0].ID != own[0].ID {
 			t.Errorf("snapshots are %v, %v; want %v", kept, err, own[0].ID)
 		}
 		c.restart(n)
-		c.eventually("it serves", 2*within, func() bool { return n.health.check() == nil })
+		c.eventually("it serves", 2*within, func() bool { return n.health.Check() == nil })
 		if _, err = n.server.Find(t.Context(), granted.Session.ID, session.ReadOptions{}); err != nil {
 			t.Errorf("a session from before: %v", err)
 		}
@@ -376,10 +375,10 @@ func TestNobodyIsShutOutByAStreamInItsName(t *testing.T) {
 				defer c.stop()
 				lead := c.leader(within)
 				n := c.others(lead)[0]
-				c.eventually("it serves", within, func() bool { return n.health.check() == nil })
+				c.eventually("it serves", within, func() bool { return n.health.Check() == nil })
 				s := c.stranger(9, raftnet.Key{0xba})
 				defer s.close()
-				hello := n.roles.streams.newest()
+				hello := n.streams.Newest()
 				forge(&hello)
 				link, err := s.follow(lead, hello)
 				if err != nil {
@@ -390,7 +389,7 @@ func TestNobodyIsShutOutByAStreamInItsName(t *testing.T) {
 				for _, err = link.Recv(); err == nil; { // until the node's own stream takes its place
 					_, err = link.Recv()
 				}
-				took := c.eventually("it serves again", within, func() bool { return n.health.check() == nil })
+				took := c.eventually("it serves again", within, func() bool { return n.health.Check() == nil })
 				t.Logf("%v after the stream that was not its own ended", took)
 				if again, err := s.follow(lead, hello); err == nil {
 					_ = again.Close()

@@ -2,20 +2,20 @@ package node
 
 import (
 	"errors"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
+	"holdfast/node/storage"
 	"holdfast/test/bubble"
 )
 
 // endOf returns the last entry of the log in a directory.
-func endOf(t *testing.T, path string) LogEnd {
+func endOf(t *testing.T, path string) storage.LogEnd {
 	t.Helper()
-	log, err := openBolt(filepath.Join(path, logFile))
+	log, err := openLog(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +24,7 @@ func endOf(t *testing.T, path string) LogEnd {
 	if err = errors.Join(err, log.GetLog(last, &entry), log.Close()); err != nil {
 		t.Fatal(err)
 	}
-	return LogEnd{entry.Term, entry.Index}
+	return storage.LogEnd{Term: entry.Term, Index: entry.Index}
 }
 
 // A survivor is judged by the last entry of its log, as voters judge candidates. A node with an old log may have voted
@@ -38,7 +38,7 @@ func TestASurvivorsTermIsThatOfItsLog(t *testing.T) {
 		path := c.config(leads).DataDir
 		c.stop()
 		want := endOf(t, path)
-		log, err := openBolt(filepath.Join(path, logFile))
+		log, err := openLog(path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -48,7 +48,7 @@ func TestASurvivorsTermIsThatOfItsLog(t *testing.T) {
 		if err = errors.Join(err, log.Close()); err != nil {
 			t.Fatal(err)
 		}
-		s, err := OpenSurvivor(path, "test", hclog.NewNullLogger())
+		s, err := storage.OpenSurvivor(path, "test", hclog.NewNullLogger())
 		if err != nil {
 			t.Fatal(err)
 		}

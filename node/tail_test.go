@@ -3,8 +3,8 @@ package node
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,10 +15,12 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
-	"holdfast/fsm"
+	"holdfast/fsm/entry"
 	"holdfast/node/config"
+	"holdfast/node/storage"
 	"holdfast/session"
 	"holdfast/test/bubble"
+	"holdfast/transport/raftnet"
 )
 
 // inFlight is how many entries a leader has on their way when it is cut off.
@@ -93,9 +95,9 @@ func (c *tailCluster) laggard() *testNode { return c.others(c.deposed)[len(c.nod
 func (c *tailCluster) entry() []byte {
 	c.t.Helper()
 	c.entries++
-	open := session.OpenSession{Node: 1, Timeout: time.Hour}
+	open := session.OpenSession{Node: 1, Spec: session.Spec{Timeout: time.Hour}}
 	binary.BigEndian.PutUint32(open.RequestID[:], c.entries)
-	data, err := fsm.EncodeEntry([]session.Command{open})
+	data, err := entry.Encode([]session.Command{open})
 	if err != nil {
 		c.t.Error(err)
 	}
@@ -155,7 +157,7 @@ func TestAnOldTailIsNotFed(t *testing.T) {
 		c.eventually("the old leader to catch up", time.Minute, func() bool {
 			return c.deposed.view.AppliedIndex() >= c.leads.view.AppliedIndex()
 		})
-		at := serverID(c.deposed.cfg.Node, c.deposed.admission.mine)
+		at := raftnet.ServerID(c.deposed.cfg.Node, c.deposed.membership.OwnDirectory())
 		address := c.deposed.consensus.transport.LocalAddr()
 		if err := c.leads.consensus.raft.LeadershipTransferToServer(at, address).Error(); err != nil {
 			t.Errorf("handing over: %v", err)
@@ -225,7 +227,7 @@ func TestNothingIsCutForAnUnreadableSnapshot(t *testing.T) {
 			t.Fatal(err)
 		}
 		size := func() (entries uint64) {
-			bolt, err := openBolt(filepath.Join(c.dir, c.deposed.name, "raft.db"))
+			bolt, err := openLog(filepath.Join(c.dir, c.deposed.name))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -248,16 +250,16 @@ func TestNothingIsCutForAnUnreadableSnapshot(t *testing.T) {
 // moment when it had written it, and done nothing more.
 func (c *tailCluster) install(to, from *testNode) (path string) {
 	c.t.Helper()
-	all, err := from.consensus.stores.snapshots.List()
+	all, err := from.consensus.store.Snapshots().List()
 	if err != nil || len(all) == 0 {
 		c.t.Fatalf("%d snapshots, %v", len(all), err)
 	}
-	meta, source, err := from.consensus.stores.snapshots.Open(all[0].ID)
+	meta, source, err := from.consensus.store.Snapshots().Open(all[0].ID)
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	defer source.Close()
-	store, err := raft.NewFileSnapshotStoreWithLogger(filepath.Join(c.dir, to.name), keptSnapshots,
+	store, err := raft.NewFileSnapshotStoreWithLogger(filepath.Join(c.dir, to.name), 2,
 		hclog.NewNullLogger())
 	if err != nil {
 		c.t.Fatal(err)
@@ -274,12 +276,13 @@ func (c *tailCluster) install(to, from *testNode) (path string) {
 		c.t.Fatal(err)
 	}
 	path = filepath.Join(c.dir, to.name, "snapshots", sink.ID())
-	r, err := readIdentity(filepath.Join(c.dir, to.name))
+	r, err := storage.ReadIdentity(filepath.Join(c.dir, to.name))
 	if err == nil {
-		err = origin{r.Directory, sink.ID(), meta.Index, meta.Term}.write(path)
+		origin := fmt.Sprintf(`{"directory":%q,"id":%q,"index":%d,"term":%d}`+"\n", r.Directory, sink.ID(), meta.Index, meta.Term)
+		err = os.WriteFile(filepath.Join(path, "origin"), []byte(origin), 0o600)
 	}
 	// Raft writes the leader's term before it takes the snapshot in.
-	bolt, openErr := openBolt(filepath.Join(c.dir, to.name, "raft.db"))
+	bolt, openErr := openLog(filepath.Join(c.dir, to.name))
 	if err = errors.Join(err, openErr); err == nil {
 		err = errors.Join(bolt.SetUint64([]byte("CurrentTerm"), from.consensus.raft.CurrentTerm()), bolt.Close())
 	}
@@ -287,60 +290,4 @@ func (c *tailCluster) install(to, from *testNode) (path string) {
 		c.t.Fatal(err)
 	}
 	return path
-}
-
-// TestAnchor: what a snapshot says of its last entry decides what stays of a log, whose index is the first number and
-// whose term the second.
-func TestAnchor(t *testing.T) {
-	for name, c := range map[string]struct {
-		log         map[uint64]uint64
-		index, term uint64
-		want        map[uint64]uint64
-	}{
-		"no log": {nil, 5, 2, nil},
-		"it has the entry": {
-			map[uint64]uint64{3: 1, 4: 1, 5: 2, 6: 2}, 5, 2, map[uint64]uint64{3: 1, 4: 1, 5: 2, 6: 2},
-		},
-		"it has another":            {map[uint64]uint64{3: 1, 4: 1, 5: 1, 6: 1}, 5, 2, map[uint64]uint64{6: 1}},
-		"another of a later term":   {map[uint64]uint64{3: 1, 4: 1, 5: 3, 6: 3}, 5, 2, map[uint64]uint64{6: 3}},
-		"it ends before":            {map[uint64]uint64{2: 1, 3: 1}, 5, 2, nil},
-		"it begins behind":          {map[uint64]uint64{6: 2, 7: 2}, 5, 2, map[uint64]uint64{6: 2, 7: 2}},
-		"it was cut there":          {map[uint64]uint64{5: 2, 6: 2}, 5, 2, map[uint64]uint64{5: 2, 6: 2}},
-		"it has a gap there":        {map[uint64]uint64{2: 1, 3: 1, 6: 2}, 5, 2, map[uint64]uint64{6: 2}},
-		"the last is another's end": {map[uint64]uint64{4: 1, 5: 1}, 5, 2, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			bolt, err := openBolt(filepath.Join(t.TempDir(), "raft.db"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer bolt.Close()
-			for index, term := range c.log {
-				if err := bolt.StoreLog(&raft.Log{Index: index, Term: term}); err != nil {
-					t.Fatal(err)
-				}
-			}
-			logs := &anchoredLogs{LogStore: bolt}
-			if err := logs.anchor(c.index, c.term); err != nil {
-				t.Fatal(err)
-			}
-			got := map[uint64]uint64{}
-			for index := range uint64(10) {
-				var e raft.Log
-				if err := bolt.GetLog(index, &e); err == nil {
-					got[index] = e.Term
-				}
-			}
-			if !maps.Equal(got, c.want) {
-				t.Errorf("left are %v, want %v", got, c.want)
-			}
-			var e raft.Log
-			if err := logs.GetLog(c.index, &e); err != nil || e.Index != c.index || e.Term != c.term {
-				t.Errorf("the entry at the snapshot's end is %d of term %d, %v", e.Index, e.Term, err)
-			}
-			if err := logs.GetLog(1, &e); !errors.Is(err, raft.ErrLogNotFound) {
-				t.Errorf("an entry that is not there: %v", err)
-			}
-		})
-	}
 }

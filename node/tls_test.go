@@ -73,7 +73,7 @@ func (c *secureCluster) serve() {
 	c.t.Helper()
 	c.eventually("all serve", 2*within, func() bool {
 		for _, n := range c.nodes {
-			if n.health.check() != nil {
+			if n.health.Check() != nil {
 				return false
 			}
 		}
@@ -207,7 +207,7 @@ func (c *secureCluster) strange(kind string, lead, as *testNode,
 	t.Helper()
 	refused := says != ""
 	time.Sleep(11 * time.Second) // changed files are loaded within 10 s, and a refusal is logged at most every 10 s
-	before, term := len(lead.log.String()), lead.roster.term()
+	before, term := len(lead.log.String()), lead.membership.Term()
 	host := c.Host("stranger")
 	listener, err := host.Listen("stranger:7401")
 	if err != nil {
@@ -216,11 +216,11 @@ func (c *secureCluster) strange(kind string, lead, as *testNode,
 	dials := over(host)
 	s := stranger{raftnet.New(raftnet.Config{
 		ClusterID: lead.cfg.ClusterID, Settings: lead.cfg.ClusterSettings(), Node: as.cfg.Node,
-		Key: as.dir.record.Key, Advertise: "stranger:7401", Listener: listener, Dial: dials,
+		Key: as.dir.Identity().Key, Advertise: "stranger:7401", Listener: listener, Dial: dials,
 	}), c.testCluster, dials}
 	tr := raftnet.NewTransport(s.Layer, 0).NetworkTransport
 	for name, request := range absurd(lead, as) {
-		told := say(tr, raftnet.At(lead.name+":7401", lead.admission.mine), request)
+		told := say(tr, raftnet.At(lead.name+":7401", lead.membership.OwnDirectory()), request)
 		if told == nil {
 			t.Errorf("%s: %s was not refused", kind, name)
 		}
@@ -233,7 +233,7 @@ func (c *secureCluster) strange(kind string, lead, as *testNode,
 	if _, err = s.Meet(t.Context(), lead.name+":7401", []byte("{}")); (err != nil) != refused {
 		t.Errorf("%s: meeting: %v", kind, err)
 	}
-	hello := as.roles.streams.newest()
+	hello := as.streams.Newest()
 	hello.Incarnation++ // a later process's, which the leader would take
 	link, err := s.follow(lead, hello)
 	if err == nil {
@@ -248,8 +248,8 @@ func (c *secureCluster) strange(kind string, lead, as *testNode,
 	if got := strings.ReplaceAll(lead.log.String()[before:], `\"`, `"`); !strings.Contains(got, says) {
 		t.Errorf("%s: the log does not say %q:\n%s", kind, says, got)
 	}
-	if lead.roster.term() != term {
-		t.Errorf("term %d, was %d", lead.roster.term(), term)
+	if lead.membership.Term() != term {
+		t.Errorf("term %d, was %d", lead.membership.Term(), term)
 	}
 }
 
@@ -331,7 +331,7 @@ func TestChangeToTLSAndBack(t *testing.T) {
 			return strings.Contains(n.log.String(), "node_tls is require here") &&
 				strings.Contains(said, "node_tls is require there")
 		})
-		if n.health.check() == nil {
+		if n.health.Check() == nil {
 			t.Error("it serves, and speaks with nobody")
 		}
 		c.modes[1] = secure.Off
@@ -366,7 +366,7 @@ func TestRotationOfTheCA(t *testing.T) {
 		all(func(node session.Node, f secure.Files) {
 			next.Replace(f, secure.NodeName("holdfast", node), certs.Always(), fmt.Sprintf("n%d", node))
 		})
-		term := lead.roster.term()
+		term := lead.membership.Term()
 		if lead != c.leader(within) {
 			t.Error("another node leads, though no connection had to end")
 		}
@@ -375,7 +375,7 @@ func TestRotationOfTheCA(t *testing.T) {
 				t.Errorf("%s: %d reloads, %d connections closed; want 2 and none", n.name, got.Reloads, got.Closed)
 			}
 		}
-		if got := lead.roster.term(); got != term {
+		if got := lead.membership.Term(); got != term {
 			t.Errorf("term %d, was %d", got, term)
 		}
 		all(func(_ session.Node, f secure.Files) { certs.Write(t, f.CA, next.PEM()) })
@@ -407,8 +407,8 @@ func TestRotationOfTheCA(t *testing.T) {
 func absurd(lead, as *testNode) map[string]any {
 	const term = ^uint64(0) - 1
 	header := raft.RPCHeader{
-		ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(serverID(as.cfg.Node, as.admission.mine)),
-		Addr: []byte(raftnet.At(as.name+":7401", as.admission.mine)),
+		ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(raftnet.ServerID(as.cfg.Node, as.membership.OwnDirectory())),
+		Addr: []byte(raftnet.At(as.name+":7401", as.membership.OwnDirectory())),
 	}
 	return map[string]any{
 		"append":    &raft.AppendEntriesRequest{RPCHeader: header, Term: term, PrevLogEntry: 1, PrevLogTerm: 1},

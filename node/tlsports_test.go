@@ -23,7 +23,7 @@ func refusedAt(t *testing.T, n *Node, port string) float64 {
 	}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
-			if f.GetName() == "holdfast_tls_refused_total" && m.GetLabel()[0].GetValue() == port {
+			if f.GetName() == "holdfast_tls_handshakes_refused_total" && m.GetLabel()[0].GetValue() == port {
 				return m.GetCounter().GetValue()
 			}
 		}

@@ -5,7 +5,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"holdfast/fsm"
 	"holdfast/node/config"
 	"holdfast/session"
 	"holdfast/test/bubble"
@@ -15,19 +14,19 @@ import (
 // TestWhatTheLeaderSendsIsLetThrough: the largest request of a leader is within what raftnet lets through to Raft, with
 // as much again for what surrounds the entries.
 func TestWhatTheLeaderSendsIsLetThrough(t *testing.T) {
-	if got := 2 * fsm.DefaultEntryBytes; got > raftnet.MaxField {
+	if got := 2 * session.EntryBytes; got > raftnet.MaxField {
 		t.Errorf("twice an entry is %d bytes, a field at most %d", got, raftnet.MaxField)
 	}
-	if got := session.MaxCommandBytes + fsm.DefaultEntryBytes; got > raftnet.MaxField {
+	if got := session.MaxCommandBytes + session.EntryBytes; got > raftnet.MaxField {
 		t.Errorf("the largest command and an entry are %d bytes, a field at most %d", got, raftnet.MaxField)
 	}
 	if got := 2 * maxAppendEntries; got > raftnet.MaxItems {
 		t.Errorf("twice the entries of a request are %d, a list has at most %d", got, raftnet.MaxItems)
 	}
-	if got := 2 * (raftnet.MaxRequest + fsm.DefaultEntryBytes); got > raftnet.MaxMessage {
+	if got := 2 * (raftnet.MaxRequest + session.EntryBytes); got > raftnet.MaxMessage {
 		t.Errorf("twice the entries of a request are %d bytes, a message at most %d", got, raftnet.MaxMessage)
 	}
-	if got := maxAppendEntries * fsm.DefaultEntryBytes; got > 16<<20 {
+	if got := maxAppendEntries * session.EntryBytes; got > 16<<20 {
 		t.Errorf("Raft reads %d bytes of full entries for a request, want at most 16 MiB", got)
 	}
 	if got := maxAppendEntries * session.MaxCommandBytes; got > 96<<20 {
@@ -92,7 +91,7 @@ func TestAnOrderedStopHandsOver(t *testing.T) {
 // stop of a leader does not wait for it.
 func TestAStopDoesNotWaitForALaggard(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		c := newTestCluster(t, 3, func(cfg *config.Config) { cfg.Raft.StallLimit = time.Hour })
+		c := newTestCluster(t, 3, func(cfg *config.Config) { cfg.Raft.StallTimeout = time.Hour })
 		defer c.stop()
 		former := c.leader(10 * time.Second)
 		behind := c.others(former)[0]

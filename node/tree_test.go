@@ -28,7 +28,8 @@ func treeCluster(t *testing.T, change func(*config.Config)) *testCluster {
 }
 
 // TestTreeThroughEveryNode writes, reads and watches through each node, the leader among them: answers come in order, a
-// watch is told before the answer that shows its change (G1), and a session's ephemerals go with it (U1).
+// watch is told before the answer that shows its change (G1 order per connection), and a session's ephemerals go with
+// it (U1 ephemerals end with the session).
 func TestTreeThroughEveryNode(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := treeCluster(t, nil)
@@ -50,7 +51,8 @@ func TestTreeThroughEveryNode(t *testing.T) {
 				t.Errorf("V2: node %d: events %+v, want %+v", i, x.events, want)
 			}
 		}
-		// What one client has seen, another node shows to whoever has seen it (N4), and to a linearizable read (G5).
+		// What one client has seen, another node shows to whoever has seen it (N4 seen index), and to a linearizable
+		// read (G5 linearizable reads).
 		seen := clients[0].did(tree.Create{Path: "/late", Kind: tree.Persistent}).Stamp
 		for i, x := range clients[1:] {
 			for _, o := range []tree.ReadOptions{{Seen: seen}, {Linearizable: true}} {
@@ -169,10 +171,10 @@ func TestSessionsAreWatched(t *testing.T) {
 		defer c.stop()
 		n := c.nodes[1]
 		ctx, cancel := context.WithCancel(t.Context())
-		told := make(chan session.SessionTold, 100)
+		told := make(chan session.SessionEvent, 100)
 		ended := make(chan error, 1)
 		go func() {
-			ended <- n.server.WatchSessions(ctx, session.SessionWatch{}, func(all []session.SessionTold) error {
+			ended <- n.server.WatchSessions(ctx, session.SessionWatch{}, func(all []session.SessionEvent) error {
 				for _, one := range all {
 					told <- one
 				}
@@ -218,7 +220,10 @@ func TestU4(t *testing.T) {
 			defer c.stop()
 			n := c.nodes[1]
 			c.eventually("ids for local sessions", within, func() bool { return n.server.Stats().LocalIDs > 0 })
-			x := c.treeClientOf(n, session.OpenRequest{Timeout: 5 * time.Second, Local: true, Instance: 7})
+			x := c.treeClientOf(n, session.OpenRequest{
+				Spec: session.Spec{Timeout: 5 * time.Second}, Local: true,
+				Instance: 7,
+			})
 			defer x.close()
 			var keys []uint64
 			for i := range 5 {
@@ -238,7 +243,8 @@ func TestU4(t *testing.T) {
 }
 
 // TestWritersSurviveARestore: a node whose state a snapshot replaces answers what the snapshot has from kept results,
-// and sends the rest again (W4). Lasting watches are told LOST, one-shot ones are judged by the tree (V6).
+// and sends the rest again (W4 answers from applied entries). Lasting watches are told LOST, one-shot ones are judged
+// by the tree (V6 LOST).
 func TestWritersSurviveARestore(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := treeCluster(t, func(cfg *config.Config) {

@@ -33,12 +33,12 @@ func (noEvents) Jeopardy(time.Time, []string)            {}
 func (noEvents) JeopardyEnded()                          {}
 func (noEvents) Draining(*session.DrainingError)         {}
 func (noEvents) DrainingEnded()                          {}
-func (noEvents) Dismissed()                              {}
+func (noEvents) DrainTimeout()                           {}
 
 // treeClient connects to a node and opens a session there.
 func (c *testCluster) treeClient(n *testNode) *treeClient {
 	c.t.Helper()
-	return c.treeClientOf(n, session.OpenRequest{Timeout: 40 * time.Second, Instance: 7})
+	return c.treeClientOf(n, session.OpenRequest{Spec: session.Spec{Timeout: 40 * time.Second}, Instance: 7})
 }
 
 // treeClientOf is treeClient for a session of any kind.
@@ -71,17 +71,17 @@ func (x *treeClient) close() {
 }
 
 // next returns the next thing that the client is told, within a bound.
-func (x *treeClient) next() session.TreeTold {
+func (x *treeClient) next() session.TreeMessage {
 	x.t.Helper()
 	over := time.NewTimer(within)
 	defer over.Stop()
 	for {
 		told, ok := x.tree.Next(time.Now())
 		if ok {
-			if told.Told < x.told {
-				x.t.Errorf("I13: told falls from %v to %v", x.told, told.Told)
+			if told.Delivered < x.told {
+				x.t.Errorf("I13: told falls from %v to %v", x.told, told.Delivered)
 			}
-			x.told = told.Told
+			x.told = told.Delivered
 			x.lost = x.lost || told.Lost
 			x.events = append(x.events, told.Events...)
 			return told

@@ -11,7 +11,7 @@ import (
 // W8: the replicas share the limits of the leader's settings, and take new ones from the log.
 func TestW8LimitsOfTheTree(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		limits := config.Tree{OpenQuotas: true, MaxBytes: tree.DefaultBytes}
+		limits := config.Tree{QuotasByACL: true, MaxBytes: tree.DefaultBytes}
 		c := newTestCluster(t, 3, func(cfg *config.Config) { cfg.Tree = limits })
 		defer c.stop()
 		shared := func() {
@@ -26,7 +26,7 @@ func TestW8LimitsOfTheTree(t *testing.T) {
 			})
 		}
 		shared()
-		limits.OpenQuotas, limits.MaxBytes = false, tree.LeastBytes
+		limits.QuotasByACL, limits.MaxBytes = false, tree.MinBytes
 		for _, n := range c.nodes {
 			c.restart(n)
 			c.leader(within)

@@ -215,7 +215,7 @@ func (x *treeAtPort) onTheStream() (created uint64) {
 	x.say(&holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Touch{Touch: &holdfastv1.Touch{
 		Seq: 8, AckedIds: []uint64{x.token.GetSessionId()}, Acked: []uint64{2},
 	}}})
-	if told := x.hear().GetTouched().GetTold(); added.GetSeq() != 7 || told != added.GetStamp() {
+	if told := x.hear().GetTouched().GetDelivered(); added.GetSeq() != 7 || told != added.GetStamp() {
 		x.t.Errorf("a touch was told %d after %v", told, added)
 	}
 	return created

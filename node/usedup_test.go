@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -9,12 +10,14 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"holdfast/node/config"
+	"holdfast/node/storage"
 	"holdfast/session"
 	"holdfast/test/bubble"
 )
 
 // A new cluster cannot have a node with the number of one that was removed from the former cluster: all ids of the
-// number are used up (I7), so that the node would open no session, and as a further peer would never be taken in.
+// number are used up (I7 ids are never reused), so that the node would open no session, and as a further peer would
+// never be taken in.
 func TestRestoreRefusesTheNumberOfARemovedNode(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, nil)
@@ -28,21 +31,21 @@ func TestRestoreRefusesTheNumberOfARemovedNode(t *testing.T) {
 		for _, founders := range []int{1, 3} { // node 2 is to be taken in later, or founds the cluster
 			other := unfounded(t, 3)
 			f := other.founding(founders)
-			if made, err := Restore(file, f); err == nil || !strings.Contains(err.Error(), "node 2") ||
+			if made, err := storage.Restore(file, f); err == nil || !strings.Contains(err.Error(), "node 2") ||
 				!strings.Contains(err.Error(), "number") {
 				t.Errorf("%d directories: %v, %v, want an error that names node 2", founders, made, err)
 			}
 			for node, path := range f.Directories {
-				if err := unused(path); err != nil {
-					t.Errorf("node %d: %v", node, err)
+				if left, err := os.ReadDir(path); len(left) > 0 {
+					t.Errorf("node %d: left behind are %v, %v", node, left, err)
 				}
 			}
 		}
 	})
 }
 
-// After a member was removed, the directory of another one says which number no peer of a new cluster may have. With the
-// former peers but this one, and a new number in its place, the new cluster is made.
+// After a member was removed, the directory of another one says which number no peer of a new cluster may have. With
+// the former peers but this one, and a new number in its place, the new cluster is made.
 func TestASurvivorNamesTheRemovedNodes(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, nil)
@@ -53,7 +56,7 @@ func TestASurvivorNamesTheRemovedNodes(t *testing.T) {
 		}
 		path := c.config(leads).DataDir
 		c.stop()
-		s, err := OpenSurvivor(path, "test", hclog.NewNullLogger())
+		s, err := storage.OpenSurvivor(path, "test", hclog.NewNullLogger())
 		if err != nil {
 			t.Fatal(err)
 		}

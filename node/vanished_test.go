@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"holdfast/node/config"
+	"holdfast/node/storage"
 	"holdfast/session"
 	"holdfast/test/bubble"
 )
@@ -30,7 +31,10 @@ func (c *testCluster) openMany(number, count int, through ...*testNode) []sessio
 		var request session.RequestID
 		binary.BigEndian.PutUint32(request[:], uint32(number+i)+1)
 		granted, err := conn.Open(c.t.Context(),
-			session.OpenRequest{RequestID: request, Timeout: n.cfg.Sessions.MaxTimeout, MS: session.MS(time.Now())})
+			session.OpenRequest{
+				RequestID: request, Spec: session.Spec{Timeout: n.cfg.Sessions.MaxTimeout},
+				MS: session.MS(time.Now()),
+			})
 		if err != nil {
 			c.t.Fatalf("open %d through %s: %v", i, n.name, err)
 		}
@@ -72,7 +76,7 @@ func TestAVanishedLogIsNotANewOne(t *testing.T) {
 			t.Errorf("%s starts on a log that was cut to nothing", n2.name)
 			n2.Node = made
 			c.run(n2)
-		} else if named := (&unusableError{}); !errors.As(err, &named) || named.file != file || named.todo != recovery {
+		} else if named := (&storage.UnusableError{}); !errors.As(err, &named) || named.File != file || named.Advice != storage.Recovery {
 			t.Errorf("got %v, want that %s is empty, and what to do", err, file)
 		}
 		c.start(n3)

@@ -32,13 +32,13 @@ func (c *testCluster) askForVote(candidate, of *testNode, term uint64) (bool, er
 	}()
 	request := &raft.RequestVoteRequest{
 		RPCHeader: raft.RPCHeader{
-			ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(serverID(cfg.Node, candidate.admission.mine)),
+			ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(raftnet.ServerID(cfg.Node, candidate.membership.OwnDirectory())),
 			Addr: trans.EncodePeer("", candidate.consensus.transport.LocalAddr()),
 		},
 		Term: term, LastLogIndex: candidate.consensus.raft.LastIndex(), LastLogTerm: term - 1,
 	}
 	var answer raft.RequestVoteResponse
-	err = trans.RequestVote(serverID(to.Node, of.admission.mine), raft.ServerAddress(theirs.Raft), request, &answer)
+	err = trans.RequestVote(raftnet.ServerID(to.Node, of.membership.OwnDirectory()), raft.ServerAddress(theirs.Raft), request, &answer)
 	return answer.Granted, err
 }
 
@@ -51,7 +51,7 @@ func TestAVoteIsNotForAnAddress(t *testing.T) {
 		leads := c.leader(within)
 		term := leads.consensus.raft.CurrentTerm()
 		voter, mover := c.others(leads)[0], c.others(leads)[1]
-		if voted, err := voter.consensus.stores.stable.GetUint64([]byte("LastVoteTerm")); err != nil || voted != term {
+		if voted, err := voter.consensus.store.Stable().GetUint64([]byte("LastVoteTerm")); err != nil || voted != term {
 			voter, mover = mover, voter // who led in the term had the vote of one of them
 		}
 		defer c.cut(voter, leads, mover)()

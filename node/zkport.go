@@ -22,24 +22,24 @@ func newZooKeeper(n *Node, l net.Listener) *zk.Server {
 		audit = nil // nobody can be super
 	}
 	return zk.New(zk.Config{
-		Logger:   n.options.Logger.Named("zookeeper"),
-		Gate:     n.ports.client.Gate(),
-		Access:   zooKeeperAccess{n.ports.access},
-		Census:   n.ports.census,
-		Super:    n.cfg.Tree.Super,
-		Audit:    audit,
-		Words:    wordsOf(n.cfg),
-		Standing: n.zooKeeperStanding,
-		Members:  func() string { return "" },
+		Logger:    n.options.Logger.Named("zookeeper"),
+		Limiter:   n.ports.client.Limiter(),
+		Access:    zooKeeperAccess{n.ports.access},
+		Census:    n.ports.census,
+		Super:     n.cfg.Tree.Super,
+		Audit:     audit,
+		Words:     wordsOf(n.cfg),
+		NodeStats: n.zooKeeperStats,
+		Members:   func() string { return "" },
 		KeepsLocal: func(other session.Node) bool {
-			return n.cfg.Sessions.Local && other != n.cfg.Node && n.roster.named(other) != 0
+			return n.cfg.Sessions.Local && other != n.cfg.Node && n.membership.DirectoryOf(other) != 0
 		},
-	}, n.options.traces.service(n.server))
+	}, n.traces.service(n.server))
 }
 
 // wordsOf returns the four-letter words that a node answers. A client of a read-only server asks the others whether
 // they take writes, and stays where it is until one says so. So a node that may be read-only answers that word whatever
-// zk_words are, as ZooKeeper does.
+// zk_4lw_commands are, as ZooKeeper does.
 func wordsOf(cfg config.Config) []string {
 	words := cfg.ZooKeeper.Allowed()
 	if cfg.ReadOnly && !slices.Contains(words, "isro") {
@@ -86,15 +86,15 @@ func (p *ports) stopZooKeeper(ctx context.Context) error {
 	return p.front.Stop(ctx)
 }
 
-// zooKeeperStanding returns what four-letter words tell of the node.
-func (n *Node) zooKeeperStanding() zk.Standing {
+// zooKeeperStats returns what four-letter words tell of the node.
+func (n *Node) zooKeeperStats() zk.NodeStats {
 	t := n.treeStatus()
 	//nolint:gosec // counters
-	return zk.Standing{
-		Release: n.options.Version, Leads: n.Leads(), Members: len(n.roster.members()), Node: n.cfg.Node,
+	return zk.NodeStats{
+		Release: n.options.Version, Leads: n.Leads(), Members: len(n.membership.Members()), Node: n.cfg.Node,
 		Entries: int64(t.Entries), Ephemerals: int64(t.Ephemerals), Bytes: int64(t.Bytes), Watches: int64(t.Watches),
 		Sessions: int64(n.view.Sessions()), DataDir: n.cfg.DataDir, ClientPort: n.cfg.Listen.ZooKeeper,
-		MaxConnections: n.cfg.Gate.MaxConnectionsPerAddress,
+		MaxConnections: n.cfg.RateLimits.MaxConnectionsPerAddress,
 		MinTimeout:     n.cfg.Sessions.MinTimeout, MaxTimeout: n.cfg.Sessions.MaxTimeout,
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"holdfast/node/config"
 	"holdfast/test/bubble"
 	"holdfast/test/certs"
+	"holdfast/transport/authz"
 	"holdfast/transport/census"
-	"holdfast/transport/guard"
 	"holdfast/transport/secure"
 	"holdfast/zk/jute"
 )
@@ -74,7 +74,7 @@ func TestZooKeepersClientsNeedARole(t *testing.T) {
 		roles.write(map[string]string{"web": "client", "ann": "reader"})
 		c := newSecureClusterWith(t, secure.Require, func(cfg *config.Config) {
 			cfg.Listen.ZooKeeper = ":7404"
-			cfg.Auth.Mode, cfg.Auth.File = guard.Certificates, roles.file
+			cfg.Auth.Mode, cfg.Auth.File = authz.Certificates, roles.file
 			cfg.TLS.ClientAuth = secure.AuthOptional
 		})
 		defer c.stop()

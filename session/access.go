@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Errors about who may do what. See [AccessError].
+// Errors about permissions. See [AccessError].
 var (
-	// ErrUnauthenticated says that the node does not know who calls.
+	// ErrUnauthenticated says that the node does not know the caller.
 	ErrUnauthenticated = errors.New("not authenticated")
 	// ErrForbidden says that the caller's roles do not allow the call.
 	ErrForbidden = errors.New("permission denied")
@@ -15,17 +15,17 @@ var (
 
 // AccessError is [ErrForbidden] for a caller with a name, and [ErrUnauthenticated] for one without.
 type AccessError struct {
-	// Who is the verified name of the caller, empty when the node does not know it. Has are the caller's roles.
+	// Who is the caller's verified name, empty when the node does not know it. Has are the caller's roles.
 	Who string
 	Has []string
 	// Needs are the roles of which the call needs one.
 	Needs []string
-	// Shown says that the caller showed a token or a certificate, which this node does not take. The node does not tell
-	// a stranger why: its log does.
+	// Shown says that the caller presented a token or a certificate that this node does not accept. The reason is in
+	// the node's log only, because an unknown caller must not learn it.
 	Shown bool
 }
 
-// Error says which role is needed, and what the caller has.
+// Error names the needed role and the caller's roles.
 func (e *AccessError) Error() string {
 	text := e.sentinel().Error()
 	if len(e.Needs) > 0 {

@@ -5,18 +5,19 @@ import (
 	"strings"
 )
 
-// Vote is a voter, as somebody knows it who judges a change of the members.
+// Vote is a voter in the count before a change of the members.
 type Vote struct {
 	Node Node
-	// Missing says why the voter would count for no quorum, such as "is not heard"; empty when it would.
+	// Missing says why the voter would count for no quorum, such as "is not responding"; empty when it would.
 	Missing string
 }
 
-// Ballot is what voters come to.
+// Ballot is the count of the votes.
 type Ballot struct {
-	// Voters is how many there are, Quorum how many must agree, and Remain how many would count for one.
+	// Voters is the number of voters, Quorum the number that must agree, and Remain the number that would count for a
+	// quorum.
 	Voters, Quorum, Remain int
-	// Missing are the votes that would not.
+	// Missing are the other votes.
 	Missing []Vote
 }
 
@@ -33,7 +34,7 @@ func NewBallot(votes []Vote) Ballot {
 	return b
 }
 
-// Absent says which votes are missing and why, one after the other; empty for none.
+// Absent lists the missing votes with their reasons; empty for none.
 func (b Ballot) Absent() string {
 	all := make([]string, len(b.Missing))
 	for i, v := range b.Missing {

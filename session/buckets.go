@@ -1,7 +1,7 @@
 package session
 
-// bucketHeap is a binary heap of bucket numbers, the smallest first. It stays small: at most the largest timeout
-// divided by the interval.
+// bucketHeap is a binary heap of bucket numbers, smallest first. It stays small: at most the largest timeout divided by
+// the interval.
 type bucketHeap []int64
 
 func (h *bucketHeap) push(v int64) {
@@ -24,16 +24,16 @@ func (h *bucketHeap) pop() int64 {
 	*h = s[:last]
 	s = *h
 	for i := 0; ; {
-		least := i
+		smallest := i
 		for child := 2*i + 1; child <= 2*i+2 && child < len(s); child++ {
-			if s[child] < s[least] {
-				least = child
+			if s[child] < s[smallest] {
+				smallest = child
 			}
 		}
-		if least == i {
+		if smallest == i {
 			return first
 		}
-		s[i], s[least] = s[least], s[i]
-		i = least
+		s[i], s[smallest] = s[smallest], s[i]
+		i = smallest
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Capacity bounds what a cluster keeps, the same on every node (O4). The zero value is no bound.
+// Capacity bounds the state of a cluster, the same on every node (O4 state limits). The zero value is no bound.
 type Capacity struct {
 	// MaxSessions bounds the number of sessions.
 	MaxSessions uint64
@@ -13,45 +13,46 @@ type Capacity struct {
 	MaxBytes uint64
 }
 
-// certificateShare is the share of MaxBytes that certificates may take besides.
+// certificateShare is the share of MaxBytes that certificates may use in addition.
 const certificateShare = 8
 
-// CertificateBytes bounds the bytes of certificates. The oldest ones make room: no open is refused for them.
+// CertificateBytes bounds the bytes of certificates. The oldest certificates are dropped for new ones: no open is
+// refused because of them.
 func (c Capacity) CertificateBytes() uint64 {
 	return max(c.MaxBytes, MinCapacityBytes) / certificateShare
 }
 
-// Bounds of a [Capacity] that is set. The smallest number of bytes has room for about 100,000 sessions, and besides for
-// about 30,000 certificates.
+// Bounds of a [Capacity] that is set. The smallest number of bytes suffices for about 100,000 sessions, and in addition
+// for about 30,000 certificates.
 const (
 	MaxCapacitySessions = 100_000_000
 	MinCapacityBytes    = 64 << 20
 	MaxCapacityBytes    = 1 << 40
 )
 
-// FullRetryAfter is how long a client is asked to wait when its open finds no room. In that time a few sessions should
-// be closed or expire.
+// FullRetryAfter is the time that a client is asked to wait when its open exceeds the capacity. In that time a few
+// sessions should be closed or expire.
 const FullRetryAfter = 2 * time.Second
 
-// What each thing in the state costs a node, in bytes of live memory. These figures decide which opens are refused, so
-// all nodes must use the same: a release with other figures would read another meaning in the log, and its state would
-// differ from the others'.
+// The cost of each item in the state for a node, in bytes of live memory. These figures decide which opens are refused,
+// so all nodes must use the same: a release with other figures would give another meaning to the log, and its state
+// would differ from the others'.
 const (
-	// SessionBytes is the cost of one session without labels, at a node that owns it and leads. About 400 were
+	// SessionBytes is the cost of one session without labels, on a node that owns it and leads. About 400 were
 	// measured.
 	SessionBytes = 512
-	// CertificateBytes is the cost of one certificate with its story, whose labels and texts come on top. RequestBytes is
-	// that of one remembered request id.
+	// CertificateBytes is the cost of one certificate with its story, without labels and texts. RequestBytes is the
+	// cost of one remembered request id.
 	CertificateBytes = 256
 	RequestBytes     = 96
-	// labelsBytes is the cost of having labels, labelBytes that of each label; its texts come on top.
+	// labelsBytes is the cost of having labels, labelBytes the cost of each label, without its texts.
 	labelsBytes = 24
 	labelBytes  = 36
-	// textUnit is the unit in which memory for a text is allocated.
+	// textUnit is the unit of allocation for a text.
 	textUnit = 16
 )
 
-// Bytes returns what the labels cost a node.
+// Bytes returns the cost of the labels for a node.
 func (l Labels) Bytes() uint64 {
 	if len(l) == 0 {
 		return 0
@@ -63,26 +64,26 @@ func (l Labels) Bytes() uint64 {
 	return n
 }
 
-// Bytes returns what the labels and texts of the story cost a node.
-func (s *Story) Bytes() uint64 { return s.Labels.Bytes() + textBytes(s.By) + textBytes(s.Why) }
+// Bytes returns the cost of the story's spec and texts for a node.
+func (s *Story) Bytes() uint64 { return s.SpecBytes() + textBytes(s.By) + textBytes(s.Why) }
 
 func textBytes(s string) uint64 { return uint64((len(s) + textUnit - 1) / textUnit * textUnit) }
 
-// Usage is what a state holds of the things that a [Capacity] bounds.
+// Usage is the use of a [Capacity] by a state.
 type Usage struct {
-	// Bytes are those of sessions and remembered request ids, CertificateBytes those of certificates.
+	// Bytes are the bytes of sessions and remembered request ids, CertificateBytes those of certificates.
 	Sessions, Bytes, CertificateBytes uint64
 	Capacity                          Capacity
 }
 
-// Room returns nil when a session of this cost may be added. Otherwise it returns a [LimitError] with the name of the
-// bound, its value, and what the state holds now.
-func (u Usage) Room(cost uint64) error {
+// CheckCapacity returns nil when a session of this cost may be added. Otherwise it returns a [LimitError] with the name
+// of the bound, its value, and the present use.
+func (u Usage) CheckCapacity(cost uint64) error {
 	switch c := u.Capacity; {
 	case c.MaxSessions != 0 && u.Sessions >= c.MaxSessions:
-		return full("max_sessions", "%d sessions, of which there are %d", c.MaxSessions, u.Sessions)
+		return full("max_sessions", "%d sessions, %d open", c.MaxSessions, u.Sessions)
 	case c.MaxBytes != 0 && u.Bytes+cost > c.MaxBytes:
-		return full("max_state_bytes", "%d bytes, of which %d are taken and %d are needed", c.MaxBytes, u.Bytes, cost)
+		return full("max_state_bytes", "%d bytes, %d used, %d more needed", c.MaxBytes, u.Bytes, cost)
 	default:
 		return nil
 	}

@@ -17,25 +17,25 @@ func TestUsageRoom(t *testing.T) {
 		"empty":        {Usage{Capacity: c}, 1000, ""},
 		"the last one": {Usage{Sessions: 2, Bytes: 900, Capacity: c}, 100, ""},
 		"one too many": {
-			Usage{Sessions: 3, Bytes: 1, Capacity: c}, 1, "max_sessions 3 sessions, of which there are 3",
+			Usage{Sessions: 3, Bytes: 1, Capacity: c}, 1, "max_sessions 3 sessions, 3 open",
 		},
 		"lowered": {
-			Usage{Sessions: 9, Bytes: 1, Capacity: c}, 1, "max_sessions 3 sessions, of which there are 9",
+			Usage{Sessions: 9, Bytes: 1, Capacity: c}, 1, "max_sessions 3 sessions, 9 open",
 		},
 		"a byte too much": {
 			Usage{Sessions: 2, Bytes: 901, Capacity: c},
 			100,
-			"max_state_bytes 1000 bytes, of which 901 are taken and 100 are needed",
+			"max_state_bytes 1000 bytes, 901 used, 100 more needed",
 		},
 		"bytes lowered": {
 			Usage{Sessions: 2, Bytes: 5000, Capacity: c},
-			1, "max_state_bytes 1000 bytes, of which 5000 are taken and 1 are needed",
+			1, "max_state_bytes 1000 bytes, 5000 used, 1 more needed",
 		},
 		"sessions go first": {Usage{Sessions: 3, Bytes: 5000, Capacity: c}, 1, "max_sessions"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			err := test.usage.Room(test.cost)
+			err := test.usage.CheckCapacity(test.cost)
 			if test.want == "" {
 				if err != nil {
 					t.Errorf("got %v, want room", err)

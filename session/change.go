@@ -2,7 +2,7 @@ package session
 
 import "holdfast/tree"
 
-// ChangeKind says what happened to a session.
+// ChangeKind is the kind of a change of a session.
 type ChangeKind uint8
 
 // Kinds of change.
@@ -16,12 +16,12 @@ const (
 // Change is one effect of an applied entry.
 type Change struct {
 	Kind ChangeKind
-	// Session is the session as of the entry, or, of an ended session, as it was before.
+	// Session is the session as of the entry, or before the entry if that ended the session.
 	Session Session
-	// Former is the session's instance before, set on [Moved] only.
+	// Former is the session's previous instance, set on [Moved] only.
 	Former uint64
 	// Certificate is set on [Ended] only.
 	Certificate Certificate
-	// Stamp is the change's own (D2 of the tree). Moves of one command share a stamp.
+	// Stamp is the stamp of the change (D2 stamps). Moves of one command share a stamp.
 	Stamp tree.Stamp
 }

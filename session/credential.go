@@ -8,16 +8,16 @@ import (
 	"io"
 )
 
-// Credential proves that a client was given a session. It is a secret (K-02).
+// Credential proves that the cluster gave a session to a client. It is a secret (K-02).
 type Credential [16]byte
 
 // Format hides the bytes whatever the verb, so a token that is logged or printed by mistake reveals no credential.
-// Package fmt calls no methods of values in unexported fields: do not print a struct that holds a credential in one.
+// Package fmt calls no methods of values in unexported fields: do not print a struct with a credential in such a field.
 func (Credential) Format(s fmt.State, _ rune) {
 	_, _ = io.WriteString(s, "(secret)") // package fmt collects what is written, and never fails
 }
 
-// Key is the cluster key that credentials are computed with. It is drawn once with crypto/rand, and replicated.
+// Key is the cluster key, from which credentials are computed. It is drawn once with crypto/rand, and replicated.
 type Key [32]byte
 
 // Credential returns the credential of id: HMAC-SHA256 of its 8 bytes, big-endian, cut to 16 bytes.
@@ -40,8 +40,8 @@ func (k *Key) Credential(id ID) Credential {
 	return Credential(sum[:16])
 }
 
-// Cluster returns the identity of the cluster that has the key, which tells nothing of the key: another one, never 0,
-// for each founding and each restore.
+// Cluster returns the identity of the cluster with the key. It is not 0, and each founding and each restore gives a new
+// identity. The identity reveals nothing about the key.
 func (k *Key) Cluster() uint64 {
 	sum := sha256.Sum256(append([]byte("holdfast cluster "), k[:]...))
 	return max(binary.BigEndian.Uint64(sum[:]), 1)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Errors of a node that is being drained, or is not to be.
+// Errors of a node that is being drained, or must not be.
 var (
 	// ErrDraining: see [DrainingError].
 	ErrDraining = errors.New("node is being drained")
@@ -13,19 +13,19 @@ var (
 	ErrDrainRefused = errors.New("node is not drained")
 )
 
-// DrainingError is [ErrDraining]: the node is about to be taken away, takes no opens and no resumes of global sessions,
-// and did nothing. A client goes elsewhere.
+// DrainingError is [ErrDraining]: the node is being drained and has refused the request, an open or resume of a global
+// session. A client moves to another node.
 type DrainingError struct {
-	// Try are client addresses of nodes that can take the client, in the order in which to try them.
+	// Try are client addresses of nodes that can serve the client, in the order in which to try them.
 	Try []string
-	// DiskFull says that the node stays, and sends its clients away because its disk is full (O5). It takes those that
-	// come all the same.
+	// DiskFull says that the node stays, and sends its clients away because its disk is full (O5 full disks). It still
+	// serves clients that stay.
 	DiskFull bool
 }
 
 func (e *DrainingError) Error() string {
 	if e.DiskFull {
-		return "the disk of the node is full, and others have room"
+		return "the node's disk is full, and other nodes have space: use one of them"
 	}
 	return ErrDraining.Error()
 }
@@ -33,9 +33,9 @@ func (e *DrainingError) Error() string {
 // Is makes e an [ErrDraining].
 func (e *DrainingError) Is(target error) bool { return target == ErrDraining }
 
-// DrainRefusedError is [ErrDrainRefused]: a node is not drained, because of the others.
+// DrainRefusedError is [ErrDrainRefused]: a node is not drained because of the state of the others.
 type DrainRefusedError struct {
-	// Why is the reason, in words.
+	// Why is the reason, for people.
 	Why string
 }
 
@@ -46,9 +46,9 @@ func (e *DrainRefusedError) Error() string {
 // Is makes e an [ErrDrainRefused].
 func (e *DrainRefusedError) Is(target error) bool { return target == ErrDrainRefused }
 
-// Aside are the members of a cluster to which no client is sent, as the leader knows them.
+// Aside are the members of a cluster to which no client is sent, as far as the leader knows.
 type Aside struct {
-	// Unheard are those that the leader has not heard lately, Draining those that are being drained, and Full the others
-	// whose disks are full (O5). A client is sent to one of Full only if there is no other node.
-	Unheard, Draining, Full []Node
+	// Unreachable are the unresponsive members, Draining the members that are being drained, and Full the other members
+	// with full disks (O5). Clients move to a node of Full only if no other node is left.
+	Unreachable, Draining, Full []Node
 }

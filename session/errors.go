@@ -15,44 +15,44 @@ var (
 	ErrBadCredential = errors.New("credential does not belong to the session")
 	// ErrMoved: the session was resumed through another connection. A client drops this connection. See [MovedError].
 	ErrMoved = errors.New("session was resumed through another connection")
-	// ErrClosing: a close or an expiry of the session is under way and not decided yet. A client retries the same call
-	// a little later.
+	// ErrClosing: a close or an expiry of the session is in flight and undecided. A client retries the same call a
+	// little later.
 	ErrClosing = errors.New("session is being closed")
 	// ErrLagging: the node has not yet applied the token's attachment, or the index that the client has seen. A client
 	// retries, or tries another node.
-	ErrLagging = errors.New("node has not caught up with what the client has seen")
+	ErrLagging = errors.New("node is behind the state that the client has seen")
 	// ErrNotLeader: see [NotLeaderError].
-	ErrNotLeader = errors.New("node does not lead")
+	ErrNotLeader = errors.New("node is not the leader")
 	// ErrNoLeader: the node knows no leader, and did nothing. A client backs off with jitter and tries another node.
 	ErrNoLeader = errors.New("no leader is known")
 	// ErrStopping: the node is stopping, and did nothing. A client tries another node.
 	ErrStopping = errors.New("node is stopping")
-	// ErrReadOnly: the node is read-only, and did nothing. A client looks for a read-write node. An earlier try of the
-	// same request whose outcome is unknown may still take effect.
+	// ErrReadOnly: the node is read-only, and did nothing. A client tries other nodes. An earlier attempt of the same
+	// request whose outcome is unknown may still take effect.
 	ErrReadOnly = errors.New("node is read-only")
 	// ErrOutcomeUnknown: the request may or may not take effect. A client retries with the same request id, or resumes.
 	ErrOutcomeUnknown = errors.New("outcome is unknown")
-	// ErrNoInstance: no client process is known for the session, which therefore may not write. A client resumes it once
-	// (X5).
-	ErrNoInstance = errors.New("the session has to be resumed once before it writes")
+	// ErrNoInstance: no client process is known for the session, which therefore may not write. A client resumes it
+	// once (X5 the opener's instance).
+	ErrNoInstance = errors.New("session has no client process: resume it once before its first write")
 	// ErrLimit: see [LimitError].
 	ErrLimit = errors.New("over a limit")
 	// ErrInvalid: see [FieldError].
 	ErrInvalid = errors.New("invalid argument")
-	// ErrWrongCluster: the peer belongs to another cluster, or is no member of this cluster.
-	ErrWrongCluster = errors.New("peer is not of this cluster")
-	// ErrClusterChanged: what a client was told before is of another cluster. Why events of its watches may be missing,
-	// and why its one-shot watches have ended.
-	ErrClusterChanged = errors.New("the nodes are of another cluster than before: it was begun anew or restored, or an " +
-		"address is another cluster's now")
-	// ErrLocalSession: the session is local, and may not be upgraded to write (U4).
+	// ErrWrongCluster: the peer belongs to another cluster, or is not a member of this cluster.
+	ErrWrongCluster = errors.New("peer is not a member of this cluster")
+	// ErrClusterChanged: the client's earlier state is of another cluster. It is the reason why events of watches may
+	// be missing, and why one-shot watches have ended.
+	ErrClusterChanged = errors.New("the nodes belong to another cluster than before: the cluster was recreated or " +
+		"restored, or an address now belongs to another cluster")
+	// ErrLocalSession: the session is local, and may not be upgraded to write (U4 the first write upgrades).
 	ErrLocalSession = errors.New("session is local, and this cluster does not upgrade local sessions")
 	// ErrTLS: the two sides of a connection do not agree on TLS, or one does not accept the other's certificate. See
 	// [TLSError].
 	ErrTLS = errors.New("no agreement on TLS")
-	// ErrNoConnection: the session may live all the same, at another node or without a connection.
+	// ErrNoConnection: the session may nevertheless live, at another node or without a connection.
 	ErrNoConnection = errors.New("no connection of this node serves the session")
-	// ErrClosed: the caller has closed the object that it uses.
+	// ErrClosed: the caller has closed the object.
 	ErrClosed = errors.New("closed")
 )
 
@@ -61,7 +61,8 @@ type ExpiredError struct {
 	ID ID
 	// Certificate is nil when unknown.
 	Certificate *Certificate
-	// LocalTo is the only node that can know the session, when it may be a local session (L6); otherwise 0.
+	// LocalTo is the only node that can know the session, when it may be a local session (L6 unknown local sessions);
+	// otherwise 0.
 	LocalTo Node
 }
 
@@ -88,16 +89,16 @@ func (e *ExpiredError) Is(target error) bool { return target == ErrExpired }
 
 // MovedError is [ErrMoved] with the session's present attachment, when that is known.
 type MovedError struct {
-	// Attachment is the present attachment. A resume by another process than Instance takes the session over if it
-	// names this attachment, and is refused otherwise (M1).
+	// Attachment is the present attachment. A resume by another process than Instance takes the session over if it names
+	// this attachment, and is refused otherwise (M1 a resume is a move).
 	Attachment uint64
-	// Local says that Attachment is one of a local session (L5).
+	// Local says that Attachment belongs to a local session (L5 local attachments).
 	Local bool
 	// Instance is the client process whose resume made Attachment; 0 when no process has resumed the session.
 	Instance uint64
 }
 
-// MovedTo returns the error for a request that names another attachment than the present one of session now.
+// MovedTo returns the error for a request that does not name the present attachment of session now.
 func MovedTo(now Session) error {
 	return &MovedError{Attachment: now.Attachment, Local: now.Local, Instance: now.Instance}
 }
@@ -117,9 +118,9 @@ type NotLeaderError struct {
 
 func (e *NotLeaderError) Error() string {
 	if e.Leader == 0 {
-		return "node does not lead, and knows no leader"
+		return "node is not the leader, and knows no leader"
 	}
-	return "node does not lead; the leader is at " + e.Address
+	return "node is not the leader; the leader is at " + e.Address
 }
 
 // Is makes e an [ErrNotLeader].
@@ -131,7 +132,7 @@ type LimitError struct {
 	Name string
 	// Limit is the limit's value, with units.
 	Limit string
-	// RetryAfter is the least time that a client should wait before it sends the same request again. It is 0 when the
+	// RetryAfter is the minimum time that a client should wait before it sends the same request again. It is 0 when the
 	// time is unknown, and never negative.
 	RetryAfter time.Duration
 }
@@ -142,7 +143,7 @@ func (e *LimitError) Error() string { return "over the limit " + e.Name + " (" +
 func (e *LimitError) Is(target error) bool { return target == ErrLimit }
 
 // AppliedError is the error of a read that a read-only node answered from its applied state, without asking a leader
-// (N3). That state may be old, even if the node is no longer read-only when the client gets the error.
+// (N3 stale reads). That state may be old, even if the node is no longer read-only when the client gets the error.
 type AppliedError struct {
 	// Err is an [ExpiredError], as of the applied state.
 	Err error
@@ -160,7 +161,7 @@ const Missing = "set"
 type FieldError struct {
 	// Field is the field's name in the request message.
 	Field string
-	// Limit says what the field must be, so that a person can act on it. It is a range such as "1 to 254", [Missing], a
+	// Limit describes the valid values, so that a person can act on it. It is a range such as "1 to 254", [Missing], a
 	// text that begins with "not" or "no", or a whole predicate that begins with "must".
 	Limit string
 }

@@ -12,20 +12,20 @@ const (
 	MaxExtended = 4096
 )
 
-// Freeze is a time in which no session expires (Y3). It never changes.
+// Freeze is a time in which no session expires (Y3 freeze). It never changes.
 type Freeze struct {
-	// Until is the moment of the running clock at which the freeze ends by itself.
+	// Until is the reading of the running clock at which the freeze ends by itself.
 	Until time.Duration
-	// Since is when the leader took the operator's word, by its wall clock.
+	// Since is the time at which the leader received the operator's request, by its wall clock.
 	Since time.Time
-	// By is the operator, at most [MaxPrincipal] bytes, and Why the reason given, at most [MaxWhy].
+	// By is the operator, at most [MaxClientName] bytes, and Why the operator's reason, at most [MaxWhy].
 	By, Why string
 }
 
-// LogTime is the time that only the log tells: two clocks and the freeze that parts them (D3, Y3). The running clock
-// goes on with each entry. The log clock L stands in a freeze, so that nothing comes due on it.
+// LogTime is the time that only the log decides: two clocks, and the freeze that separates them (D3 log clock, Y3). The
+// running clock advances with each entry. The log clock L stops in a freeze, so that no deadline on it passes.
 type LogTime struct {
-	// Log is L. Held is for how long L has stood in freezes: the running clock reads Log + Held.
+	// Log is L. Held is the total time for which L has stopped in freezes: the running clock reads Log + Held.
 	Log, Held time.Duration
 	// Freeze is nil while the cluster is not frozen. Its Until is then above the running clock.
 	Freeze *Freeze
@@ -53,21 +53,22 @@ func (t LogTime) At(running time.Duration) LogTime {
 	return t
 }
 
-// Frost follows freezes on a clock of one process (Y3). The zero value has seen none. Not safe for concurrent use.
-type Frost struct {
+// FreezeTracker tracks freezes on the clock of one process (Y3). The zero value has seen none. Not safe for concurrent
+// use.
+type FreezeTracker struct {
 	freeze *Freeze
-	// until is when the freeze ends by itself, thawed when the newest freeze ended, both on the clock of the process.
-	until, thawed time.Duration
+	// until is when the freeze ends by itself, unfrozen when the newest freeze ended, both on the clock of the process.
+	until, unfrozen time.Duration
 }
 
-// Look takes in the time of the state as the process knows it at now. running is what the running clock reads at now as
-// far as the process knows. It reports whether a freeze has begun, was changed or has ended.
-func (f *Frost) Look(t LogTime, running, now time.Duration) (changed bool) {
+// Update records the time of the state as the process knows it at now. running is the reading of the running clock at
+// now as far as the process knows. Update reports whether a freeze has begun, was changed or has ended.
+func (f *FreezeTracker) Update(t LogTime, running, now time.Duration) (changed bool) {
 	if t.Freeze == nil {
 		if f.freeze == nil {
 			return false
 		}
-		f.thawed = max(f.thawed, min(now, f.until))
+		f.unfrozen = max(f.unfrozen, min(now, f.until))
 		f.freeze = nil
 		return true
 	}
@@ -76,37 +77,38 @@ func (f *Frost) Look(t LogTime, running, now time.Duration) (changed bool) {
 	return changed
 }
 
-// Heard returns the moment from which, at now, every session has its full timeout: now in a freeze, and the end of the
-// newest freeze afterwards. It is 0 before the first freeze.
-func (f *Frost) Heard(now time.Duration) time.Duration {
+// FullTimeoutFrom returns the moment from which, at now, every session has its full timeout: now in a freeze, and the
+// end of the newest freeze afterwards. It is 0 before the first freeze.
+func (f *FreezeTracker) FullTimeoutFrom(now time.Duration) time.Duration {
 	if f.freeze == nil {
-		return f.thawed
+		return f.unfrozen
 	}
-	return max(f.thawed, min(now, f.until))
+	return max(f.unfrozen, min(now, f.until))
 }
 
-// Left returns for how long from now nothing expires, unless an operator thaws the cluster before; 0 outside a freeze.
-func (f *Frost) Left(now time.Duration) time.Duration {
+// Left returns the time from now in which nothing expires, unless an operator thaws the cluster before; 0 outside a
+// freeze.
+func (f *FreezeTracker) Left(now time.Duration) time.Duration {
 	if f.freeze == nil {
 		return 0
 	}
 	return max(f.until-now, 0)
 }
 
-// FreezeRequest has nothing expire for a time, or ends that time.
+// FreezeRequest stops all expiry for a time, or ends such a time.
 type FreezeRequest struct {
-	// For is how long from now on nothing expires, 1 ms to [MaxFreeze] in whole milliseconds, whatever freeze there was
+	// For is the length of the freeze from now on, 1 ms to [MaxFreeze] in whole milliseconds, whatever freeze there was
 	// before; 0 thaws.
 	For time.Duration
-	// By and Why are those of a [Freeze].
+	// By and Why are as in a [Freeze].
 	By, Why string
 }
 
-// ExtendRequest keeps a session for a time though it is silent.
+// ExtendRequest keeps a silent session alive for a time.
 type ExtendRequest struct {
 	ID ID
-	// For is how long from now on the session does not expire, at most [MaxFreeze] in whole milliseconds, whatever
-	// extension there was before; 0 takes an extension back.
+	// For is the length of the extension from now on, at most [MaxFreeze] in whole milliseconds, whatever extension
+	// there was before; 0 cancels an extension.
 	For time.Duration
 }
 

@@ -52,35 +52,35 @@ func TestLogTimeInSteps(t *testing.T) {
 	})
 }
 
-// A process hears of a freeze, counts its bound on its own clock, and gives each session a full timeout from its end.
+// A process learns of a freeze, counts its bound on its own clock, and gives each session a full timeout from its end.
 func TestFrost(t *testing.T) {
 	const second = time.Second
-	var f session.Frost
-	if f.Look(session.LogTime{}, 0, second) || f.Heard(second) != 0 || f.Left(second) != 0 {
+	var f session.FreezeTracker
+	if f.Update(session.LogTime{}, 0, second) || f.FullTimeoutFrom(second) != 0 || f.Left(second) != 0 {
 		t.Error("something is frozen before any freeze")
 	}
 	frozen := session.LogTime{Log: 100 * second, Freeze: &session.Freeze{Until: 130 * second}}
-	if !f.Look(frozen, 100*second, 7*second) {
+	if !f.Update(frozen, 100*second, 7*second) {
 		t.Error("the freeze is no change")
 	}
-	if f.Look(frozen, 105*second, 12*second) {
+	if f.Update(frozen, 105*second, 12*second) {
 		t.Error("the same freeze is a change")
 	}
 	if got := f.Left(17 * second); got != 20*second {
 		t.Errorf("%v left 10 s after the begin of 30 s, want 20 s", got)
 	}
-	if got := f.Heard(17 * second); got != 17*second {
+	if got := f.FullTimeoutFrom(17 * second); got != 17*second {
 		t.Errorf("in the freeze sessions count from %v, want from now, 17 s", got)
 	}
-	if got := f.Heard(60 * second); got != 37*second {
+	if got := f.FullTimeoutFrom(60 * second); got != 37*second {
 		t.Errorf("after the bound sessions count from %v, want from the bound, 37 s", got)
 	}
 	thawed := f
-	if !thawed.Look(session.LogTime{Log: 100 * second}, 110*second, 20*second) || thawed.Heard(60*second) != 20*second {
-		t.Errorf("after a thaw at 20 s sessions count from %v", thawed.Heard(60*second))
+	if !thawed.Update(session.LogTime{Log: 100 * second}, 110*second, 20*second) || thawed.FullTimeoutFrom(60*second) != 20*second {
+		t.Errorf("after a thaw at 20 s sessions count from %v", thawed.FullTimeoutFrom(60*second))
 	}
-	if !f.Look(session.LogTime{Log: 103 * second}, 133*second, 40*second) || f.Heard(60*second) != 37*second {
-		t.Errorf("the freeze ended by itself at 37 s, and sessions count from %v", f.Heard(60*second))
+	if !f.Update(session.LogTime{Log: 103 * second}, 133*second, 40*second) || f.FullTimeoutFrom(60*second) != 37*second {
+		t.Errorf("the freeze ended by itself at 37 s, and sessions count from %v", f.FullTimeoutFrom(60*second))
 	}
 }
 

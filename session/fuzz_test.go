@@ -91,7 +91,7 @@ func FuzzParseID(f *testing.F) {
 }
 
 // FuzzNextID: whatever a node's mark and clock are, the next id is one of the node and above the mark, or NextID
-// refuses (O1, I7).
+// refuses (O1 ids from the log, I7 ids are never reused).
 func FuzzNextID(f *testing.F) {
 	f.Add(uint64(0), uint8(1), uint64(0))
 	f.Add(uint64(1)<<56|0xffff, uint8(1), uint64(1))

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// ID names a session, and is never reused (I7). Its layout is ZooKeeper's (spec section 3):
+// ID identifies a session, and is never reused (I7 ids are never reused). Its layout is ZooKeeper's (spec section 3):
 //
 //	bit 63      56 55                              16 15          0
 //	   +----------+----------------------------------+------------+
 //	   |   node   | milliseconds since 2026-01-01 UTC |  counter   |
 //	   +----------+----------------------------------+------------+
 //
-// The counter carries into the milliseconds. Zero names no session.
+// The counter carries into the milliseconds. Zero identifies no session.
 type ID uint64
 
 const (
@@ -37,14 +37,14 @@ const MaxNode Node = 254
 // Valid reports whether n is a node number.
 func (n Node) Valid() bool { return n >= 1 && n <= MaxNode }
 
-// ErrIDsUsedUp says that a node number has used all of its 56 bits, 34.8 years of ids. Another node number still has
-// ids.
+// ErrIDsUsedUp says that a node number has used all of its 56 bits: in November 2060, or earlier when it used more than
+// 65,536 ids a millisecond.
 var ErrIDsUsedUp = errors.New("node number has used up its session ids: give the node another number")
 
 // Epoch is the moment from which ids count milliseconds: 2026-01-01 UTC.
 func Epoch() time.Time { return time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC) }
 
-// MS returns the milliseconds from Epoch to t, 0 for an earlier t (O1).
+// MS returns the milliseconds from Epoch to t, 0 for an earlier t (O1 ids from the log).
 func MS(t time.Time) uint64 { return uint64(max(t.Sub(Epoch()).Milliseconds(), 0)) }
 
 // TimeOfMS is the inverse of MS.
@@ -53,7 +53,7 @@ func TimeOfMS(ms uint64) time.Time {
 }
 
 // NextID returns the id for an open that node received at ms milliseconds since Epoch (O1). mark is the highest id ever
-// used of the node number. Whatever the clocks do, the id is above mark.
+// used for the node number. Whatever the clocks do, the id is above mark.
 func NextID(mark ID, node Node, ms uint64) (ID, error) {
 	if !node.Valid() {
 		return 0, &FieldError{Field: "node", Limit: "1 to 254"}
@@ -84,7 +84,7 @@ func (id ID) Counter() uint16 { return uint16(id) }
 // String returns 0x and 16 hexadecimal digits.
 func (id ID) String() string { return fmt.Sprintf("0x%016x", uint64(id)) }
 
-// ParseID reads what [ID.String] writes, also without leading zeros, without 0x, and with capitals. The error is a
+// ParseID parses the text of [ID.String], also without leading zeros, without 0x, and with capitals. The error is a
 // [FieldError].
 func ParseID(s string) (ID, error) {
 	digits := strings.TrimPrefix(strings.ToLower(s), "0x")
@@ -107,8 +107,8 @@ func CheckClaim(count uint32) error {
 }
 
 // NextBlock returns the first and the last of count consecutive ids above mark, for a claim that node received at ms
-// milliseconds since Epoch (O3). Its errors are those of [NextID]; it returns [ErrIDsUsedUp] also when fewer than count
-// ids are left.
+// milliseconds since Epoch (O3 id blocks). Its errors are those of [NextID]; it returns [ErrIDsUsedUp] also when fewer
+// than count ids are left.
 func NextBlock(mark ID, node Node, ms uint64, count uint32) (first, last ID, err error) {
 	if first, err = NextID(mark, node, ms); err != nil {
 		return 0, 0, err

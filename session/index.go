@@ -2,7 +2,7 @@ package session
 
 // index finds the place of an id in a slab: open addressing with linear probing. Each slot holds a place and a tag of
 // its id, so a failed probe reads no item and a successful probe reads one. An index is half the size of a map, and the
-// processor can fetch the slots of several touches at once, where with a map it waits for each touch.
+// processor can fetch the slots of several touches at once, where a map makes it wait for each touch.
 type index struct {
 	// slots are a power of two in number, and at most three quarters of them are used.
 	slots []slot

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of what one request, entry or message may carry.
+// Limits of one request, entry or message.
 const (
 	// MaxLabels is the number of labels of a session.
 	MaxLabels = 32
@@ -28,19 +28,19 @@ const (
 	MaxPeerBatch = 1024
 	// MaxPage is the number of sessions on one page of a list.
 	MaxPage = 1000
-	// BusyRetryAfter is how long a node asks clients to wait when the requests under way are at their bound. Some of
-	// them end within about a round of the network and a commit.
+	// BusyRetryAfter is the time that a node asks clients to wait when the number of running requests is at its bound.
+	// Some of them end within about a round of the network and a commit.
 	BusyRetryAfter = 50 * time.Millisecond
 	// MaxRetryAfter is the longest time that a node asks a client to wait, and the longest that a client accepts. With
 	// the default limits of timeouts, few sessions would survive a longer wait.
 	MaxRetryAfter = 30 * time.Second
-	// MaxPrincipal is the length of a client's name, in bytes.
-	MaxPrincipal = 128
+	// MaxClientName is the length of a client's name, in bytes.
+	MaxClientName = 128
 	// MaxWhy is the length of the reason that an operator gives for an act, in bytes.
 	MaxWhy = 256
 	// MaxTimeout bounds the maximum timeout that a cluster can be configured with.
 	MaxTimeout = 24 * time.Hour
-	// MinInterval and MaxInterval bound the interval at which rounds begin (R1).
+	// MinInterval and MaxInterval bound the interval at which rounds begin (R1 rounds).
 	MinInterval = time.Millisecond
 	MaxInterval = time.Minute
 )
@@ -50,11 +50,11 @@ type Limits struct {
 	Min, Max time.Duration
 }
 
-// DefaultLimits returns the limits of a cluster that sets none, which are ZooKeeper's (H-17).
+// DefaultLimits returns the default limits of a cluster, which are ZooKeeper's (H-17).
 func DefaultLimits() Limits { return Limits{Min: 4 * time.Second, Max: 40 * time.Second} }
 
-// Negotiate returns the timeout that a client gets when it asks for asked: clamped to l, in whole milliseconds (H-14).
-// A timeout that is not positive is a [FieldError] (K-04, Q-10).
+// Negotiate returns the timeout for a client that asks for asked: clamped to l, in whole milliseconds (H-14). A timeout
+// that is not positive is a [FieldError] (K-04, Q-10).
 func (l Limits) Negotiate(asked time.Duration) (time.Duration, error) {
 	if asked <= 0 {
 		limit := fmt.Sprintf("positive; it is clamped to %v to %v", l.Min, l.Max)
@@ -74,7 +74,7 @@ func NewLabels(m map[string]string) (Labels, error) {
 	switch {
 	case len(m) == 0:
 		return nil, nil
-	case len(m) > MaxLabels: // before sorting: one message has room for 100,000 labels
+	case len(m) > MaxLabels: // before sorting: one message can hold 100,000 labels
 		return nil, tooManyLabels()
 	}
 	labels := make(Labels, 0, len(m))

@@ -1,15 +1,15 @@
 package session
 
-// Mode is what a node can do for its clients (N1).
+// Mode is a node's ability to serve its clients (N1 node mode).
 type Mode uint8
 
 // Modes.
 const (
-	// ModeReadWrite: the node hears of a leader that has a quorum. It serves linearizable reads, and takes writes.
+	// ModeReadWrite: the node knows a leader that has a quorum. It serves linearizable reads, and accepts writes.
 	ModeReadWrite Mode = iota + 1
-	// ModeReadOnly: the node hears of no such leader, and serves reads of its applied state to clients that allow it.
+	// ModeReadOnly: the node knows no such leader, and serves reads of its applied state to clients that allow it.
 	ModeReadOnly
-	// ModeNoLeader: the node hears of no such leader, and serves no reads either.
+	// ModeNoLeader: the node knows no such leader, and serves no reads either.
 	ModeNoLeader
 )
 
@@ -27,13 +27,13 @@ func (m Mode) String() string {
 	}
 }
 
-// NodeState is what a node can do, and how much it knows.
+// NodeState is a node's mode and progress.
 type NodeState struct {
 	Node Node
 	Mode Mode
 	// Index is the index up to which the node has applied the log.
 	Index uint64
-	// Draining says that the node is being drained: it takes no opens and no resumes of global sessions.
+	// Draining says that the node is being drained: it refuses opens and resumes of global sessions.
 	Draining bool
 	// Cluster is the identity of the cluster, see [Key.Cluster]; 0 until the node knows it. Indexes and stamps count in
 	// one cluster alone.

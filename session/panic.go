@@ -2,7 +2,7 @@ package session
 
 import "fmt"
 
-// PanicError is the error of a request whose serving panicked: a fault of the program. Clients are not told its text.
+// PanicError is the error of a request whose handling panicked: a fault of the program. Clients do not get its text.
 type PanicError struct {
 	Value any
 	Stack []byte

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Pulse aligns the tickers of a process: those whose periods have a common multiple tick together. A process that has
-// nothing to do is woken once for all of them, and each wake costs far more than what most of them do. The zero Pulse
-// aligns nothing.
+// Pulse aligns the tickers of a process: tickers whose periods have a common multiple tick together. An idle process is
+// then woken once for all of them, and each wake costs far more than the work of most tickers. The zero Pulse aligns
+// nothing.
 type Pulse struct{ base time.Time }
 
 // NewPulse returns a pulse that counts from now.
@@ -29,7 +29,8 @@ func (p Pulse) Ticker(every time.Duration) *Ticker {
 
 // Ticker is like a [time.Ticker], with ticks of a [Pulse]. Safe for concurrent use.
 type Ticker struct {
-	// C gets the ticks. A tick that nobody has taken when the next one comes is the only one.
+	// C gets the ticks. It holds one tick: a tick that comes due before the receiver has taken the previous tick is
+	// dropped.
 	C    <-chan time.Time
 	c    chan<- time.Time
 	base time.Time

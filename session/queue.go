@@ -16,25 +16,25 @@ const DefaultExpiryInterval = 250 * time.Millisecond
 //
 //   - A session is filed in the bucket of the first multiple of the interval that is later than its due time.
 //   - A touch moves the session's deadline and not its bucket, so it costs one write (Q-09 costs two sets).
-//   - When a bucket is polled, the caller says the real due time of each session in it. The session is filed again, or
-//     joins the due list. A bucket in the past is polled like any other.
+//   - When a bucket is polled, the caller returns the real due time of each session in it. The session is filed again,
+//     or joins the due list. A bucket in the past is polled like any other.
 //   - A session leaves the due list and is marked as closing in one step, so at no moment is it out of the queue and
 //     not marked (Q-20, K-18).
 //
-// Times are readings of the caller's clock. V is what the caller keeps with each session; if it holds no pointers, the
+// Times are readings of the caller's clock. V is the caller's data of each session; if it holds no pointers, the
 // garbage collector does not scan the sessions. Not safe for concurrent use.
 type ExpiryQueue[V any] struct {
 	interval time.Duration
 	index    index
 	slab     slab[V]
-	// heads holds the first session of each bucket that got sessions since it was last polled, or none if all of them
-	// have left it. order is a heap of its keys.
+	// heads holds the first session of each bucket that got sessions since its last poll, or none if all of them have
+	// left the bucket. order is a heap of its keys.
 	heads map[int64]uint32
 	order bucketHeap
-	// due and dueLast are the first and the last session of the due list, on which sessions stand in the order in which
-	// they came due.
+	// due and dueLast are the first and the last session of the due list, which is in the order in which sessions came
+	// due.
 	due, dueLast uint32
-	// dueLen counts the sessions on the due list, marked the marked sessions.
+	// dueLen is the number of sessions on the due list, marked the number of marked sessions.
 	dueLen, marked int
 }
 
@@ -45,7 +45,7 @@ type Item[V any] struct {
 	// bucket is the number of the session's bucket, or onDue, or marked.
 	bucket     int64
 	next, prev uint32
-	// Value is the caller's.
+	// Value is the caller's data.
 	Value V
 }
 
@@ -55,14 +55,14 @@ const (
 	marked = -2
 )
 
-// Verdict is what a caller decides about a due session.
+// Verdict is a caller's decision about a due session.
 type Verdict uint8
 
 // Verdicts.
 const (
 	// Keep leaves the session on the due list, or files it again if its due time is now in the future.
 	Keep Verdict = iota
-	// Pop takes the session off the due list and marks it as closing.
+	// Pop removes the session from the due list and marks it as closing.
 	Pop
 	// Stop is Keep, and ends [ExpiryQueue.Take].
 	Stop
@@ -86,8 +86,8 @@ func (it *Item[V]) ID() ID { return it.id }
 // Deadline returns the latest deadline of any touch; 0 before the first.
 func (it *Item[V]) Deadline() time.Duration { return it.deadline }
 
-// Touch moves the deadline forward to d, never back (A2), also of a marked session (E4). It is O(1) and leaves the
-// session in its bucket.
+// Touch moves the deadline forward to d, never back (A2 one clock for deadlines), also of a marked session (E4 closing
+// mark). It is O(1) and leaves the session in its bucket.
 func (it *Item[V]) Touch(d time.Duration) { it.deadline = max(it.deadline, d) }
 
 // Marked reports whether the session is marked as closing.
@@ -102,7 +102,7 @@ func (q *ExpiryQueue[V]) Due() int { return q.dueLen }
 // Marked returns the number of sessions marked as closing.
 func (q *ExpiryQueue[V]) Marked() int { return q.marked }
 
-// Find returns the session, nil if the queue does not hold it.
+// Find returns the session, nil if it is not in the queue.
 func (q *ExpiryQueue[V]) Find(id ID) *Item[V] {
 	if n := q.place(id); n != none {
 		return q.slab.at(n)
@@ -110,8 +110,8 @@ func (q *ExpiryQueue[V]) Find(id ID) *Item[V] {
 	return nil
 }
 
-// FindAll finds many sessions: items[i] becomes the session of touches[i], nil if the queue does not hold it. It reads
-// the slots of up to 64 sessions first and their items then, so that the processor waits for memory once and not for
+// FindAll finds many sessions: items[i] becomes the session of touches[i], nil if it is not in the queue. FindAll first
+// reads the slots of up to 64 sessions and then their items, so that the processor waits for memory once and not for
 // each session. items must be at least as long as touches.
 func (q *ExpiryQueue[V]) FindAll(touches []Touch, items []*Item[V]) {
 	var first [64]slot
@@ -140,7 +140,7 @@ func (q *ExpiryQueue[V]) probe(c slot, id ID) *Item[V] {
 	return q.Find(id)
 }
 
-// place returns the session's place in the slab, none if the queue does not hold it.
+// place returns the session's place in the slab, none if it is not in the queue.
 func (q *ExpiryQueue[V]) place(id ID) uint32 {
 	want := tag(id)
 	for i := q.index.home(want); ; i = q.index.after(i) {
@@ -151,8 +151,8 @@ func (q *ExpiryQueue[V]) place(id ID) uint32 {
 	}
 }
 
-// Add files a new session to come due at from + timeout. Its deadline is 0 until the first Touch. A timeout that is not
-// positive, and an id that the queue already holds, are a [FieldError] (Q-10, K-04).
+// Add files a new session that comes due at from + timeout. Its deadline is 0 until the first Touch. A timeout that is
+// not positive, and an id that is already in the queue, are a [FieldError] (Q-10, K-04).
 func (q *ExpiryQueue[V]) Add(id ID, from, timeout time.Duration, value V) (*Item[V], error) {
 	if timeout <= 0 {
 		return nil, &FieldError{Field: "timeout", Limit: "positive"}
@@ -168,7 +168,7 @@ func (q *ExpiryQueue[V]) Add(id ID, from, timeout time.Duration, value V) (*Item
 	return it, nil
 }
 
-// Remove takes a session out, marked or not; false if the queue does not hold it.
+// Remove removes a session, marked or not; false if it is not in the queue.
 func (q *ExpiryQueue[V]) Remove(id ID) bool {
 	n := q.place(id)
 	if n == none {
@@ -182,7 +182,7 @@ func (q *ExpiryQueue[V]) Remove(id ID) bool {
 	return true
 }
 
-// Next returns when the first bucket that holds a session comes due; false if all buckets are empty.
+// Next returns when the first bucket with sessions comes due; false if all buckets are empty.
 func (q *ExpiryQueue[V]) Next() (time.Duration, bool) {
 	for len(q.order) > 0 {
 		first := q.order[0]
@@ -195,7 +195,7 @@ func (q *ExpiryQueue[V]) Next() (time.Duration, bool) {
 }
 
 // Sift polls every bucket that has come due at now, and calls due once for each session in them. Sessions whose due
-// time is after now are filed again, and the others join the due list. Sift returns how many joined it.
+// time is after now are filed again, and the others join the due list. Sift returns the number of those.
 func (q *ExpiryQueue[V]) Sift(now time.Duration, due func(*Item[V]) time.Duration) int {
 	before := q.dueLen
 	for len(q.order) > 0 && q.dueAt(q.order[0]) <= now {
@@ -214,8 +214,8 @@ func (q *ExpiryQueue[V]) Sift(now time.Duration, due func(*Item[V]) time.Duratio
 	return q.dueLen - before
 }
 
-// Hasten calls due for every session in a bucket, and files those again that come due in an earlier one. due returns
-// false for a session that stays where it is.
+// Hasten calls due for every session in a bucket, and files again the sessions that come due in an earlier one. due
+// returns false for a session that stays in its bucket.
 func (q *ExpiryQueue[V]) Hasten(due func(*Item[V]) (time.Duration, bool)) {
 	for _, bucket := range slices.Clone(q.order) {
 		for n := q.heads[bucket]; n != none; {
@@ -231,8 +231,8 @@ func (q *ExpiryQueue[V]) Hasten(due func(*Item[V]) (time.Duration, bool)) {
 }
 
 // Some calls yield for up to 256 sessions, marked ones included, and reports whether a higher part may have others. The
-// parts 0, 1 and so on together have every session that is in the queue all the while once, whatever happens between
-// the calls.
+// parts 0, 1 and so on together have once every session that is in the queue all the time, whatever changes between the
+// calls.
 func (q *ExpiryQueue[V]) Some(part int, yield func(*Item[V])) (more bool) {
 	items, ok := q.slab.chunk(part)
 	for i := range items {
@@ -243,13 +243,13 @@ func (q *ExpiryQueue[V]) Some(part int, yield func(*Item[V])) (more bool) {
 	return ok
 }
 
-// Take calls judge for each session of the due list, in the order in which they came due. judge returns the session's
+// Take calls decide for each session of the due list, in the order in which they came due. decide returns the session's
 // present due time and a verdict. A session whose due time is after now is filed again whatever the verdict.
-func (q *ExpiryQueue[V]) Take(now time.Duration, judge func(*Item[V]) (time.Duration, Verdict)) {
+func (q *ExpiryQueue[V]) Take(now time.Duration, decide func(*Item[V]) (time.Duration, Verdict)) {
 	for n := q.due; n != none; {
 		it := q.slab.at(n)
 		next := it.next
-		due, verdict := judge(it)
+		due, verdict := decide(it)
 		switch {
 		case due > now:
 			q.unlink(it)
@@ -263,7 +263,7 @@ func (q *ExpiryQueue[V]) Take(now time.Duration, judge func(*Item[V]) (time.Dura
 	}
 }
 
-// Mark takes a session out of its bucket or off the due list and marks it as closing (E3).
+// Mark removes a session from its bucket or the due list and marks it as closing (E3 ordered closes).
 func (q *ExpiryQueue[V]) Mark(it *Item[V]) {
 	if it.bucket == marked {
 		return
@@ -273,7 +273,8 @@ func (q *ExpiryQueue[V]) Mark(it *Item[V]) {
 	q.marked++
 }
 
-// Return takes a mark back and files the session to come due at due (E4). It does nothing if the session is not marked.
+// Return removes a session's mark and files the session to come due at due (E4). It does nothing if the session is not
+// marked.
 func (q *ExpiryQueue[V]) Return(it *Item[V], due time.Duration) {
 	if it.bucket != marked {
 		return
@@ -307,7 +308,7 @@ func (q *ExpiryQueue[V]) push(n uint32, it *Item[V], bucket int64) {
 	q.heads[bucket] = n
 }
 
-// pushDue puts a session at the end of the due list: in a storm, no session waits for others that came due later.
+// pushDue appends a session to the due list: in a storm, no session waits for others that came due later.
 func (q *ExpiryQueue[V]) pushDue(n uint32, it *Item[V]) {
 	it.bucket, it.prev, it.next = onDue, q.dueLast, none
 	if q.dueLast != none {

@@ -129,7 +129,7 @@ func TestQueuePast(t *testing.T) {
 }
 
 // Q-20, K-18: a touch between the poll and the pop keeps the session. A popped session is marked. When its mark is
-// taken back, the session is filed with the deadline that touches gave it (E4).
+// removed, the session is filed with the deadline of its touches (E4 closing mark).
 func TestQueueMarks(t *testing.T) {
 	q := newQueue(t, width)
 	it, _ := q.Add(1, 0, 50*time.Millisecond, 0)
@@ -370,7 +370,8 @@ func liveHeap() uint64 {
 	return m.HeapAlloc
 }
 
-// Sessions leave the due list in the order in which their buckets came due, whatever was taken off the list meanwhile.
+// Sessions leave the due list in the order in which their buckets came due, whatever was removed from the list
+// meanwhile.
 func TestDueSessionsAreTakenInTheirOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		q, err := session.NewExpiryQueue[time.Duration](session.MinExpiryInterval)

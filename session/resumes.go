@@ -2,18 +2,18 @@ package session
 
 import "time"
 
-// ResumesRequest resumes many global sessions of one client process at once (M1). It is a [ResumeRequest] of each of
-// them: each is moved or refused by itself.
+// ResumesRequest resumes many global sessions of one client process at once (M1 a resume is a move). It equals a
+// [ResumeRequest] for each of them: each session is moved or refused on its own.
 type ResumesRequest struct {
-	// Instance and Seen are those of a ResumeRequest, the same for all.
+	// Instance and Seen are as in a ResumeRequest, the same for all.
 	Instance, Seen uint64
 	// Sessions are 1 to [MaxBatch].
 	Sessions []Resuming
-	// Trace is the place of all of them in a trace, nil if they are in none.
+	// Trace is the place of all of them in a trace, nil without one.
 	Trace *Trace
 }
 
-// Resuming names a session to resume. The fields are those of a [Token] of the log, and of a [ResumeRequest].
+// Resuming names a session to resume. The fields are as in a [Token] of the log, and in a [ResumeRequest].
 type Resuming struct {
 	ID                  ID
 	Credential          Credential
@@ -29,9 +29,10 @@ func (r *Resuming) Token() Token {
 type Resumed struct {
 	// Attachment is the session's new attachment, 0 when the session was refused.
 	Attachment uint64
-	// SafeFor is the promise (S3), counted from the moment the client sent the request; negative means no promise.
+	// SafeFor is the promise (S3 length of a promise), counted from the moment the client sent the request; negative means
+	// no promise.
 	SafeFor time.Duration
-	// Applied and Floor are those of a [Grant].
+	// Applied and Floor are as in a [Grant].
 	Applied, Floor uint64
 	// Err is the refusal.
 	Err error

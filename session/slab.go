@@ -3,8 +3,8 @@ package session
 // none is the place of no item in a slab.
 const none uint32 = 0
 
-// slabChunk is the number of items of a chunk. It is large enough that the cost of a chunk does not count, and small
-// enough that the unused part of the last chunk does not count either, in each of some dozens of queues.
+// slabChunk is the number of items of a chunk. It is large enough that the overhead of a chunk does not matter, and
+// small enough that the unused part of the last chunk does not matter either, in each of some dozens of queues.
 const slabChunk = 256
 
 // slab holds items that never move: growing copies nothing, and pointers to items stay valid. Places begin at 1.
@@ -29,8 +29,7 @@ func (s *slab[V]) alloc() uint32 {
 	return s.used
 }
 
-// chunk returns the items of a chunk that have been used, with those of freed places, whose id is 0; false after the
-// last chunk.
+// chunk returns the used items of a chunk, including freed places, whose id is 0; false after the last chunk.
 func (s *slab[V]) chunk(i int) ([]Item[V], bool) {
 	if i >= len(s.chunks) {
 		return nil, false
@@ -38,7 +37,7 @@ func (s *slab[V]) chunk(i int) ([]Item[V], bool) {
 	return s.chunks[i][:min(slabChunk, int(s.used)-i*slabChunk)], true
 }
 
-// free takes a place back. The caller has zeroed its item.
+// free frees a place. The caller has zeroed its item.
 func (s *slab[V]) free(n uint32) {
 	s.at(n).next = s.spare
 	s.spare = n

@@ -6,29 +6,30 @@ import (
 	"time"
 )
 
-// Stalls are the gaps in which one process did not run (E1). Each stall has an end and a credit, for the sessions that
-// the process could not hear while it stood. A node keeps the stalls of its own process, and the leader keeps the
-// stalls of every owner, on the leader's clock. A nil Stalls is a process that never stalled. A value never changes, so
-// it may be shared.
+// Stalls are the gaps in which one process did not run (E1 full timeout after a change of leader). Each stall has an
+// end and a credit, for sessions whose touches the process could not receive meanwhile. A node keeps the stalls of its
+// own process, and the leader keeps the stalls of every owner, on the leader's clock. A nil Stalls is a process that
+// never stalled. A value never changes, so it may be shared.
 type Stalls struct {
-	// stalls are in the order of their ends, and their credits rise.
+	// stalls are ordered by their ends, and their credits rise.
 	stalls []stall
-	// grace is how long after the end of a stall no session comes due, because the process must first read its sockets.
+	// grace is the time after the end of a stall in which no session comes due, because the process must first read its
+	// sockets.
 	grace time.Duration
 }
 
 // stall is one stall, or several merged ones: the end of the newest, and the total credit of all stalls up to it.
 type stall struct{ end, credit time.Duration }
 
-// GraceIntervals is the grace after a stall in heartbeat intervals (E1). In one the process reads its sockets; the
-// other is for a second stall, too short to be noticed.
+// GraceIntervals is the grace after a stall in heartbeat intervals (E1): one to read the sockets, and one for a second
+// stall, too short to be noticed.
 const GraceIntervals = 2
 
-// maxStalls bounds the stalls that a value holds. Beyond it two stalls are merged. Merging credits some sessions with
-// too much, so they live longer than they should (I2), and never shorter.
+// maxStalls bounds the stalls of one value. Above the bound, With merges two stalls. A merge credits some sessions with
+// too much, so these sessions may expire late (I2 never late), but never early.
 const maxStalls = 64
 
-// With returns s with one more stall. A stall that seems to have ended before the newest counts as ending with it.
+// With returns s with one more stall. A stall whose end seems to be before that of the newest counts as ending with it.
 func (s *Stalls) With(end, credit, grace time.Duration) *Stalls {
 	next := &Stalls{grace: grace}
 	if s != nil {
@@ -50,18 +51,18 @@ func (s *Stalls) With(end, credit, grace time.Duration) *Stalls {
 // merge chooses the stall whose credit is the smallest share of these sessions' silence.
 func (s *Stalls) merge() {
 	newest := s.stalls[len(s.stalls)-1].end
-	least, lowest, before := 0, 0.0, time.Duration(0)
+	smallest, lowest, before := 0, 0.0, time.Duration(0)
 	for i, m := range s.stalls[:len(s.stalls)-1] {
 		silence := newest - s.stalls[i+1].end + s.grace
 		if share := float64(m.credit-before) / float64(silence); i == 0 || share < lowest {
-			least, lowest = i, share
+			smallest, lowest = i, share
 		}
 		before = m.credit
 	}
-	s.stalls = slices.Delete(s.stalls, least, least+1)
+	s.stalls = slices.Delete(s.stalls, smallest, smallest+1)
 }
 
-// Total returns all that was ever credited.
+// Total returns the sum of all credits.
 func (s *Stalls) Total() time.Duration {
 	if s == nil {
 		return 0
@@ -84,7 +85,7 @@ func (s *Stalls) Due(due, since, timeout time.Duration) time.Duration {
 	return min(max(due+last.credit-s.until(since), last.end+s.grace), full)
 }
 
-// until returns how much had been credited for stalls that ended by a moment.
+// until returns the total credit of the stalls that ended by a moment.
 func (s *Stalls) until(moment time.Duration) time.Duration {
 	i := sort.Search(len(s.stalls), func(i int) bool { return s.stalls[i].end > moment })
 	if i == 0 {

@@ -5,28 +5,29 @@ import (
 	"time"
 )
 
-// TakeOvers remembers which sessions a client process has taken from another one, each for half of its timeout (M7).
-// Moments are those of one clock of the caller. The zero value is ready. Safe for concurrent use.
+// TakeOvers remembers which sessions a client process has taken over from another one, each for half of its timeout (M7
+// no take-over from a living holder). Moments are those of one clock of the caller. The zero value is ready. Safe for
+// concurrent use.
 type TakeOvers struct {
 	mu  sync.Mutex
 	all map[ID]*takeOver // guarded by mu
-	// enough is the number of take-overs at which records of the past are dropped. guarded by mu
+	// enough is the number of take-overs at which past ones are dropped. guarded by mu
 	enough int
 }
 
 // takeOver is the newest take-over of a session.
 type takeOver struct {
-	// attachment is the one that the present holder has. The holder took the session at, and keeps it until.
+	// attachment is the present holder's. The holder took the session over at, and keeps it until.
 	attachment uint64
 	at, until  time.Duration
-	// told says that somebody has asked for the session meanwhile.
-	told bool
+	// asked says that another client has asked for the session since.
+	asked bool
 }
 
 // fewTakeOvers is the number of take-overs below which none is dropped for its age.
 const fewTakeOvers = 64
 
-// Note takes a change of the state, at now.
+// Note records a change of the state, at now.
 func (t *TakeOvers) Note(c *Change, now time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -36,7 +37,7 @@ func (t *TakeOvers) Note(c *Change, now time.Duration) {
 		delete(t.all, c.Session.ID)
 	case c.Kind != Moved:
 	case c.Former != c.Session.Instance && c.Former != 0:
-		t.makeRoom(now)
+		t.makeSpace(now)
 		t.all[c.Session.ID] = &takeOver{
 			attachment: c.Session.Attachment, at: now, until: now + c.Session.Timeout/2,
 		}
@@ -45,8 +46,8 @@ func (t *TakeOvers) Note(c *Change, now time.Duration) {
 	}
 }
 
-// makeRoom makes room for one more take-over. Called with mu held.
-func (t *TakeOvers) makeRoom(now time.Duration) {
+// makeSpace prepares for one more take-over: it drops past take-overs if there are many. Called with mu held.
+func (t *TakeOvers) makeSpace(now time.Duration) {
 	if t.all == nil {
 		t.all = make(map[ID]*takeOver)
 	}
@@ -61,8 +62,8 @@ func (t *TakeOvers) makeRoom(now time.Duration) {
 	t.enough = 2 * len(t.all)
 }
 
-// Recent returns when the session came to the attachment's holder, if that holder has taken it less than half a timeout
-// before now. first says that nobody has asked before.
+// Recent returns when the attachment's holder took the session over, if that was less than half a timeout before now.
+// first says that nobody has asked before.
 func (t *TakeOvers) Recent(id ID, attachment uint64, now time.Duration) (at time.Duration, first, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -70,11 +71,11 @@ func (t *TakeOvers) Recent(id ID, attachment uint64, now time.Duration) (at time
 	if one == nil || one.attachment != attachment || one.until <= now {
 		return 0, false, false
 	}
-	first, one.told = !one.told, true
+	first, one.asked = !one.asked, true
 	return one.at, first, true
 }
 
-// Release notes that the connections of attachments' holders have ended.
+// Release records that the connections of attachments' holders have ended.
 func (t *TakeOvers) Release(all ...Release) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

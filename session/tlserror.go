@@ -1,14 +1,14 @@
 package session
 
-// TLSError is [ErrTLS] with the two sides and what to do.
+// TLSError is [ErrTLS] with the other side, the fault and a remedy.
 type TLSError struct {
 	// With is the other side: an address.
 	With string
-	// Fault says what is wrong, and Advice what to do about it: it names the side and its setting. Advice may be empty.
+	// Fault is the fault, and Advice its remedy, which names the side and its setting. Advice may be empty.
 	Fault, Advice string
-	// Plain says that the other side speaks without TLS.
+	// Plain says that the other side does not use TLS.
 	Plain bool
-	// Err is the cause, nil when Fault says all.
+	// Err is the cause, nil when Fault is sufficient.
 	Err error
 }
 

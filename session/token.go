@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// localWord ends the text of a local session's token, whose attachment is none of the log (L5).
+// localWord ends the text of a local session's token, whose attachment is not from the log (L5 local attachments).
 const localWord = "local"
 
-// Secret returns the token as text that [ParseToken] reads: ID.CREDENTIAL.ATTACHMENT with the credential in
-// hexadecimal, followed by .local for a local session. A program that has this text can take the session over or close
-// it. Package fmt does not show a token's credential. Encoders that read fields, such as encoding/json and the handlers
-// of structured logs, do write the credential: log the ID instead of the token.
+// Secret returns the token as text for [ParseToken]: ID.CREDENTIAL.ATTACHMENT with the credential in hexadecimal,
+// followed by .local for a local session. A program that has this text can take the session over or close it. Package
+// fmt does not show a token's credential. Encoders that read fields, such as encoding/json and the handlers of
+// structured logs, do write the credential: log the ID instead of the token.
 func (t Token) Secret() string {
 	s := fmt.Sprintf("%v.%s.%d", t.ID, hex.EncodeToString(t.Credential[:]), t.Attachment)
 	if t.Local {
@@ -22,7 +22,7 @@ func (t Token) Secret() string {
 	return s
 }
 
-// ParseToken reads what [Token.Secret] writes, also with white space around it. The error is a [FieldError], and does
+// ParseToken parses the text of [Token.Secret], also with white space around it. The error is a [FieldError], and does
 // not repeat the text, which may be a secret.
 func ParseToken(s string) (Token, error) {
 	invalid := func(limit string) (Token, error) { return Token{}, &FieldError{Field: "token", Limit: limit} }

@@ -12,7 +12,7 @@ type Touch struct {
 	Age time.Duration
 }
 
-// ErrCorruptTouches says that bytes are not what [AppendTouches] writes.
+// ErrCorruptTouches says that bytes were not written by [AppendTouches].
 var ErrCorruptTouches = errors.New("packed touches are corrupt")
 
 // AppendTouches appends packed touches to dst and returns it. touches must be sorted by id. Ids are delta-coded in two
@@ -21,7 +21,7 @@ var ErrCorruptTouches = errors.New("packed touches are corrupt")
 //
 //	uvarint  (high - previous high) << 1 | 1 if a counter follows
 //	uvarint  counter, minus the previous counter when high is the same; absent when that is 0
-//	uvarint  age in milliseconds, rounded down: an age too small makes a deadline later, never early (I1)
+//	uvarint  age in milliseconds, rounded down: an age too small makes a deadline later, never early (I1 never early)
 func AppendTouches(dst []byte, touches []Touch) []byte {
 	var prev ID
 	for _, t := range touches {
@@ -51,7 +51,7 @@ func appendTouch(dst []byte, prev ID, t Touch) []byte {
 //		t, ok, err := r.Next()
 //	}
 type Touches struct {
-	// Bytes are the bytes that are not read yet.
+	// Bytes are the unread bytes.
 	Bytes []byte
 	prev  ID
 }

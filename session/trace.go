@@ -8,20 +8,20 @@ import (
 // TraceBytes is the length of a [Trace] on the wire.
 const TraceBytes = 16 + 8 + 1
 
-// Trace is the place of a request in a trace of its caller (W3C Trace Context, level 1): the span that the next one is
-// a child of. A request that is in no trace has a nil one. It is not changed once it is in a request. No trace is in
-// the log: it says nothing about the state.
+// Trace is the place of a request in its caller's trace (W3C Trace Context, level 1): the parent span of the next one.
+// A request outside a trace has a nil Trace. It is not changed once it is in a request. No trace is in the log, because
+// it says nothing about the state.
 type Trace struct {
 	ID   [16]byte
 	Span [8]byte
-	// Flags are W3C's trace-flags: [TraceSampled] or 0, and others that nobody here reads.
+	// Flags are W3C's trace-flags: [TraceSampled] or 0, and others that Holdfast does not read.
 	Flags byte
 }
 
 // TraceSampled is the flag of a trace whose spans are kept.
 const TraceSampled = 1
 
-// Append appends the trace as it is on the wire: nothing for nil.
+// Append appends the trace in the form of the wire: nothing for nil.
 func (t *Trace) Append(b []byte) []byte {
 	if t == nil {
 		return b
@@ -29,11 +29,11 @@ func (t *Trace) Append(b []byte) []byte {
 	return append(append(append(b, t.ID[:]...), t.Span[:]...), t.Flags)
 }
 
-// Bytes returns the trace as it is on the wire, nil for nil.
+// Bytes returns the trace in the form of the wire, nil for nil.
 func (t *Trace) Bytes() []byte { return t.Append(nil) }
 
-// TraceFrom reads what Append has written. It returns nil for anything else: no request is refused for its trace, and
-// nothing of b is kept.
+// TraceFrom parses the form of Append. It returns nil for anything else: no request is refused because of its trace,
+// and nothing of b is kept.
 func TraceFrom(b []byte) *Trace {
 	if len(b) != TraceBytes {
 		return nil
@@ -64,8 +64,8 @@ func (t *Trace) String() string {
 	return string(hex.AppendEncode(b, []byte{t.Flags}))
 }
 
-// ParseTrace reads W3C's header traceparent. It returns nil for anything else, as [TraceFrom] does. What follows the
-// flags in a later version of the header is passed over.
+// ParseTrace parses W3C's header traceparent. It returns nil for anything else, as [TraceFrom] does. Text after the
+// flags in a later version of the header is ignored.
 func ParseTrace(header string) *Trace {
 	if len(header) < traceparentLength || header[2] != '-' || header[35] != '-' || header[52] != '-' {
 		return nil
@@ -105,7 +105,7 @@ func lowerHex(s string) bool {
 
 type traceKey struct{}
 
-// WithTrace returns a context of a request that is in a trace; ctx itself for nil.
+// WithTrace returns a context of a request with a trace; ctx itself for nil.
 func WithTrace(ctx context.Context, t *Trace) context.Context {
 	if t == nil {
 		return ctx
@@ -113,13 +113,13 @@ func WithTrace(ctx context.Context, t *Trace) context.Context {
 	return context.WithValue(ctx, traceKey{}, t)
 }
 
-// TraceOf returns the trace of the context's request, nil if it is in none. It allocates nothing.
+// TraceOf returns the trace of the context's request, nil without one. It allocates nothing.
 func TraceOf(ctx context.Context) *Trace {
 	t, _ := ctx.Value(traceKey{}).(*Trace)
 	return t
 }
 
-// Traced is an entry of the log that is in a trace.
+// Traced is an entry of the log with a trace.
 type Traced struct {
 	Index uint64
 	Trace *Trace

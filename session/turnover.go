@@ -1,7 +1,7 @@
 package session
 
-// Turnover counts what a node has applied since its process began, the entries included that it read from its own disk.
-// What came with another node's snapshot is not counted.
+// Turnover counts what a node has applied since its process began, including entries from its own disk. Entries in
+// another node's snapshot do not count.
 type Turnover struct {
 	// Opens, Moves, Closes, Expiries and Kills are of global sessions: opened, moved to another client or node, closed by
 	// their clients, expired, and ended by operators.

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Permissions are what an access list grants: a set, with ZooKeeper's numbers (N-21).
+// Permissions are the set of permissions that an access list grants, with ZooKeeper's numbers (N-21).
 type Permissions uint8
 
-// The permissions. Creating and deleting an entry need them at its parent (P2).
+// The permissions. CreateChild and DeleteChild are permissions on the parent of the entry (P2 access lists).
 const (
 	Read Permissions = 1 << iota
 	Write
@@ -21,7 +21,7 @@ const (
 	All = Read | Write | CreateChild | DeleteChild | Admin
 )
 
-// String returns the letters of the permissions as ZooKeeper's command line has them, such as cdrwa.
+// String returns the letters of the permissions as ZooKeeper's command line prints them, such as cdrwa.
 func (p Permissions) String() string {
 	var text strings.Builder
 	for _, one := range []struct {
@@ -35,9 +35,9 @@ func (p Permissions) String() string {
 	return text.String()
 }
 
-// Schemes of principals (P1).
+// Schemes of principals (P1 principals).
 const (
-	// World has the one id "anyone", which everybody is.
+	// World has the single id "anyone", which names everybody.
 	World = "world"
 	// Digest has ids of a name, a colon, and the SHA-1 of name and password in base64, as in ZooKeeper.
 	Digest = "digest"
@@ -45,32 +45,32 @@ const (
 	IP = "ip"
 	// X509 has the subjects of client certificates as ids.
 	X509 = "x509"
-	// Super is a principal that no access list holds back. Its id is for people only.
+	// Super is a principal that passes every access list. Its id is for people only.
 	Super = "super"
 )
 
-// Anyone is World's only id.
+// Anyone is the only id of World.
 const Anyone = "anyone"
 
-// Principal is who a node has found a client to be.
+// Principal is an identity that a node has verified for a client.
 type Principal struct{ Scheme, ID string }
 
 func (p Principal) String() string { return p.Scheme + ":" + p.ID }
 
-// Grant gives permissions to the principals that it names.
+// Grant gives permissions to the principals that match its scheme and id.
 type Grant struct {
 	Permissions Permissions
 	Scheme, ID  string
 }
 
-// ACL is an access list. It is never changed once an entry has it. An empty one grants nothing to anybody; nil stands
-// for the list of the nearest entry above that has one (P2).
+// ACL is an access list. The list of an entry never changes in place. An empty list grants nothing to anybody; nil
+// means the list of the nearest entry above that has a list (P2).
 type ACL []Grant
 
-// Open grants everything to everybody, as the root does at first.
+// Open grants everything to everybody. It is the root's first list.
 func Open() ACL { return ACL{{Permissions: All, Scheme: World, ID: Anyone}} }
 
-// Grants reports whether a list gives all wanted permissions to the principals together.
+// Grants reports whether the grants of a list for the principals add up to all wanted permissions.
 func (a ACL) Grants(wanted Permissions, principals []Principal) bool {
 	var has Permissions
 	for _, g := range a {
@@ -81,7 +81,7 @@ func (a ACL) Grants(wanted Permissions, principals []Principal) bool {
 	return has&wanted == wanted || slices.ContainsFunc(principals, func(p Principal) bool { return p.Scheme == Super })
 }
 
-// names reports whether a grant is one to any of the principals.
+// names reports whether a grant applies to any of the principals.
 func (g Grant) names(principals []Principal) bool {
 	if g.Scheme == World {
 		return g.ID == Anyone
@@ -101,7 +101,7 @@ func within(address, network string) bool {
 	return err == nil && networkErr == nil && n.Contains(a.Unmap())
 }
 
-// Check returns an error that names the field and the limit, unless the list is one that an entry may have.
+// Check returns an error that names the field and the limit if an entry must not have the list.
 func (a ACL) Check() error {
 	if len(a) > MaxGrants {
 		return fmt.Errorf("acl: has %d grants: at most %d", len(a), MaxGrants)

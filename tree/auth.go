@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// Auth is the scheme of a grant to all that the client has authenticated as. A node expands it before a write goes to
-// the log (P1): no entry has it.
+// Auth is the scheme of a grant to all principals that the client has authenticated as. The client's node expands the
+// grant before a write goes to the log (P1 principals), so no entry has this scheme.
 const Auth = "auth"
 
-// Expand returns the list as an entry may have it: with each grant of the scheme [Auth] replaced by one to each of the
-// principals, namely those with passwords and certificates, because everybody may connect from an address; and with
-// each address as principals have it, because the state compares texts. The error is a [FieldError] when there are none
-// to replace a grant. A list that stays as it is, is returned itself.
+// Expand returns the list in the form that an entry may have. It replaces each grant of the scheme [Auth] by one grant
+// for each principal with a password or a certificate; addresses are left out, because everybody may connect from an
+// address. It also rewrites addresses to the form of principals, because the state compares texts. The error is a
+// [FieldError] when no principal can replace a grant. A list without changes is returned as it is.
 func (a ACL) Expand(principals []Principal) (ACL, error) {
 	if !slices.ContainsFunc(a, func(g Grant) bool { return g.Scheme == Auth || g != g.plain() }) {
 		return a, nil
@@ -40,8 +40,8 @@ func (a ACL) Expand(principals []Principal) (ACL, error) {
 	return expanded, nil
 }
 
-// plain returns the grant with its address in the form that a principal has: 2001:db8::1 for 2001:DB8:0::1, and no
-// version 4 within version 6.
+// plain returns the grant with its address in the form of a principal: 2001:db8::1 for 2001:DB8:0::1, and an IPv4
+// address instead of one mapped into IPv6.
 func (g Grant) plain() Grant {
 	if g.Scheme != IP {
 		return g
@@ -52,9 +52,9 @@ func (g Grant) plain() Grant {
 	return g
 }
 
-// DigestOf returns the id of the scheme [Digest] that a NAME:PASSWORD has, as in ZooKeeper: NAME:HASH, the hash being
-// the SHA-1 of both in base64. Without a colon all is the name, and the hash is that of the name. It is false without
-// a name: no access list can have such an id.
+// DigestOf returns the id of the scheme [Digest] for NAME:PASSWORD, as in ZooKeeper: NAME:HASH, where the hash is the
+// SHA-1 of NAME:PASSWORD in base64. Text without a colon is a name, and the hash is the hash of the name. ok is false
+// without a name, because no access list can have such an id.
 func DigestOf(credentials string) (id string, ok bool) {
 	name, _, _ := strings.Cut(credentials, ":")
 	if name == "" {

@@ -1,15 +1,15 @@
 package tree
 
-// ChangeKind is what happened to an entry.
+// ChangeKind is the kind of a change of an entry.
 type ChangeKind uint8
 
-// The kinds of changes. A change of the access list is none: nobody watches it, as in ZooKeeper.
+// The kinds of changes. A change of the access list has no kind: no watch gets it, as in ZooKeeper.
 const (
-	// Created: the entry was made. Its parent has one child more.
+	// Created: the entry was made, and its parent has one more child.
 	Created ChangeKind = 1 + iota
-	// Deleted: the entry was removed, or ended by itself. Its parent has one child less.
+	// Deleted: the entry was removed or ended by itself, and its parent has one child less.
 	Deleted
-	// DataSet: the entry's data was set, perhaps to what it was.
+	// DataSet: the entry's data was set, perhaps to the same value.
 	DataSet
 )
 
@@ -27,14 +27,15 @@ func (k ChangeKind) String() string {
 	}
 }
 
-// Change is one change of an entry, as watches see it.
+// Change is one change of an entry, as watches receive it.
 type Change struct {
 	Stamp Stamp
 	Kind  ChangeKind
 	Path  string
-	// ACL is the access list in force for the entry at the change. Who watches the entry hears of the change only if the
-	// list grants Read (V8).
+	// ACL is the access list in force for the entry at the change. A watch of the entry receives the change only if the
+	// list grants Read (V8 events need READ).
 	ACL *ACL
-	// Parent is the same for the entry above, whose children a creation or a deletion changes; nil for [DataSet].
+	// Parent is the access list in force for the parent, whose children a creation or a deletion changes; nil for
+	// [DataSet].
 	Parent *ACL
 }

@@ -2,7 +2,7 @@ package tree
 
 import "fmt"
 
-// Bounds of a will (U3).
+// Bounds of a will (U3 wills).
 const (
 	// MaxWillOps is the number of operations and conditions of a will, at most.
 	MaxWillOps = 64
@@ -10,8 +10,8 @@ const (
 	MaxWill = 64 << 10
 )
 
-// Check returns a [FieldError] unless the state can carry the transaction out: it has at most [MaxOps] conditions and
-// operations, [MaxRequest] bytes, and every field is within its bounds. What depends on the tree is not checked.
+// Check returns a [FieldError] if the state cannot carry the transaction out: if it has more than [MaxOps] conditions
+// and operations, or more than [MaxRequest] bytes, or a field out of bounds. Check does not read the tree.
 func (x Transaction) Check() error {
 	if n := x.parts(); n > MaxOps {
 		return wrong("transaction", "has %d conditions and operations: at most %d", n, MaxOps)
@@ -20,8 +20,8 @@ func (x Transaction) Check() error {
 		return wrong("transaction", "has %d bytes: at most %d", size, MaxRequest)
 	}
 	for i, c := range x.If {
-		if err := inField(fmt.Sprintf("if[%d]", i), c.check()); err != nil {
-			return err
+		if err := c.check(); err != nil {
+			return inField(fmt.Sprintf("if[%d]", i), err)
 		}
 	}
 	for _, branch := range [...]struct {
@@ -29,16 +29,16 @@ func (x Transaction) Check() error {
 		ops  []Op
 	}{{"then", x.Then}, {"else", x.Else}} {
 		for i, op := range branch.ops {
-			if err := inField(fmt.Sprintf("%s[%d]", branch.name, i), CheckOp(op)); err != nil {
-				return err
+			if err := CheckOp(op); err != nil {
+				return inField(fmt.Sprintf("%s[%d]", branch.name, i), err)
 			}
 		}
 	}
 	return nil
 }
 
-// CheckWill returns a [FieldError] unless the transaction may be a will (U3): at most [MaxWillOps] operations and
-// conditions, [MaxWill] bytes, and no ephemerals, because nobody would own them.
+// CheckWill returns a [FieldError] if the transaction may not be a will (U3): more than [MaxWillOps] operations and
+// conditions, more than [MaxWill] bytes, or an ephemeral, which would have no owner.
 func CheckWill(x Transaction) error {
 	if n := x.parts(); n > MaxWillOps {
 		return wrong("will", "has %d conditions and operations: at most %d", n, MaxWillOps)
@@ -69,27 +69,27 @@ func (c Condition) check() error {
 	return inField("path", CheckPath(c.Path))
 }
 
-// CheckOp returns a [FieldError] unless all fields of an operation are within their bounds.
+// CheckOp returns a [FieldError] if a field of an operation is out of bounds.
 func CheckOp(op Op) error {
-	switch op := op.(type) {
-	case Create:
-		return op.check()
-	case Set:
-		return checkPathAndVersion(op.Path, op.Version)
-	case Delete:
-		return checkPathAndVersion(op.Path, op.Version)
-	case DeleteTree:
-		return checkPathAndVersion(op.Path, Any)
-	case SetACL:
-		if err := checkPathAndVersion(op.Path, op.Version); err != nil {
-			return err
-		}
-		return inField("acl", op.ACL.Check())
-	case Check:
-		return checkPathAndVersion(op.Path, op.Version)
-	default:
-		return wrong("op", "is %T: must be an operation of this package", op)
+	if op == nil {
+		return wrong("op", "is missing: must be an operation of this package")
 	}
+	return op.check()
+}
+
+func (s Set) check() error { return checkPathAndVersion(s.Path, s.Version) }
+
+func (d Delete) check() error { return checkPathAndVersion(d.Path, d.Version) }
+
+func (d DeleteTree) check() error { return checkPathAndVersion(d.Path, Any) }
+
+func (c Check) check() error { return checkPathAndVersion(c.Path, c.Version) }
+
+func (s SetACL) check() error {
+	if err := checkPathAndVersion(s.Path, s.Version); err != nil {
+		return err
+	}
+	return inField("acl", s.ACL.Check())
 }
 
 func checkPathAndVersion(path string, version int64) error {
@@ -112,15 +112,15 @@ func (c Create) check() error {
 		return wrong("kind", "is %d: must be %d to %d", c.Kind, Persistent, Expiring)
 	case c.Kind != Expiring && c.TTL != 0:
 		return wrong("ttl", "is %v: only an expiring entry has one", c.TTL)
-	case c.Kind != Ephemeral && c.Linger != 0:
-		return wrong("linger", "is %v: only an ephemeral has one", c.Linger)
+	case c.Kind != Ephemeral && c.LockDelay != 0:
+		return wrong("lock_delay", "is %v: only an ephemeral has one", c.LockDelay)
 	}
 	if c.Kind == Expiring {
 		if err := checkMillis("ttl", c.TTL, MinTTL, MaxTTL); err != nil {
 			return err
 		}
 	}
-	if err := checkMillis("linger", c.Linger, 0, MaxLinger); err != nil {
+	if err := checkMillis("lock_delay", c.LockDelay, 0, MaxLockDelay); err != nil {
 		return err
 	}
 	return inField("acl", c.ACL.Check())

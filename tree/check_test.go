@@ -30,7 +30,7 @@ func TestCheckTransaction(t *testing.T) {
 	for _, x := range []tree.Transaction{
 		{},
 		one(persistent("/a")),
-		one(tree.Create{Path: "/a/", Sequential: true, Kind: tree.Ephemeral, Linger: tree.MaxLinger}),
+		one(tree.Create{Path: "/a/", Sequential: true, Kind: tree.Ephemeral, LockDelay: tree.MaxLockDelay}),
 		one(tree.Create{Path: "/a", Kind: tree.Expiring, TTL: tree.MinTTL, ACL: tree.Open()}),
 		one(tree.Create{Path: "/a", Kind: tree.Expiring, TTL: tree.MaxTTL}),
 		one(tree.Set{Path: "/", Version: tree.Any}), one(tree.Delete{Path: "/a", Version: tree.MaxVersion}),
@@ -60,14 +60,14 @@ func TestCheckTransaction(t *testing.T) {
 		{tree.Transaction{Else: []tree.Op{persistent("/"), persistent("a")}}, "else[1].path", "slash"},
 		{one(tree.Create{Path: "/a//", Sequential: true, Kind: tree.Persistent}), "then[0].path", "empty name"},
 		{one(tree.Create{Path: "/a"}), "then[0].kind", "1 to 4"},
-		{one(tree.Create{Path: "/a", Kind: tree.Lingering}), "then[0].kind", "1 to 4"},
+		{one(tree.Create{Path: "/a", Kind: tree.InLockDelay}), "then[0].kind", "1 to 4"},
 		{one(tree.Create{Path: "/a", Kind: tree.Persistent, TTL: time.Second}), "then[0].ttl", "only an expiring"},
 		{one(tree.Create{Path: "/a", Kind: tree.Expiring}), "then[0].ttl", "1ms"},
 		{one(tree.Create{Path: "/a", Kind: tree.Expiring, TTL: tree.MaxTTL + 1}), "then[0].ttl", "must be"},
 		{one(tree.Create{Path: "/a", Kind: tree.Expiring, TTL: 1500 * time.Microsecond}), "then[0].ttl", "whole number"},
-		{one(tree.Create{Path: "/a", Kind: tree.Container, Linger: 1}), "then[0].linger", "only an ephemeral"},
-		{one(tree.Create{Path: "/a", Kind: tree.Ephemeral, Linger: tree.MaxLinger + 1}), "then[0].linger", "1m0s"},
-		{one(tree.Create{Path: "/a", Kind: tree.Ephemeral, Linger: -time.Second}), "then[0].linger", "0s"},
+		{one(tree.Create{Path: "/a", Kind: tree.Container, LockDelay: 1}), "then[0].lock_delay", "only an ephemeral"},
+		{one(tree.Create{Path: "/a", Kind: tree.Ephemeral, LockDelay: tree.MaxLockDelay + 1}), "then[0].lock_delay", "1m0s"},
+		{one(tree.Create{Path: "/a", Kind: tree.Ephemeral, LockDelay: -time.Second}), "then[0].lock_delay", "0s"},
 		{one(tree.Create{Path: "/a", Kind: tree.Persistent, ACL: make(tree.ACL, 1)}), "then[0].acl", "permissions"},
 		{one(tree.SetACL{Path: "/a", ACL: make(tree.ACL, 65)}), "then[0].acl", "at most 64"},
 		{one(tree.SetACL{Path: "/a", Version: -2}), "then[0].version", "-1 for any"},
@@ -93,7 +93,7 @@ func TestCheckTransaction(t *testing.T) {
 	}
 }
 
-// TestCheckWill: a will is a small transaction without ephemerals (U3).
+// TestCheckWill: a will is a small transaction without ephemerals (U3 wills).
 func TestCheckWill(t *testing.T) {
 	set := tree.Set{Path: "/a", Version: tree.Any}
 	ops := func(n int, op tree.Op) (all []tree.Op) {
@@ -151,19 +151,19 @@ func TestWeight(t *testing.T) {
 
 func TestLimits(t *testing.T) {
 	least, most := tree.Limits{Ephemerals: 1, Children: 1, Bytes: 1}, tree.Limits{
-		Ephemerals: tree.MostEphemerals, Children: tree.MostChildren, OpenQuotas: true, Bytes: tree.MostBytes,
+		Ephemerals: tree.MaxEphemerals, Children: tree.MaxChildren, OpenQuotas: true, Bytes: tree.MaxBytes,
 	}
 	for _, l := range []tree.Limits{least, most, tree.DefaultLimits()} {
 		if err := l.Check(); err != nil {
 			t.Error(err)
 		}
 	}
-	for _, n := range []int{-1, 0, tree.MostEphemerals + 1} {
+	for _, n := range []int{-1, 0, tree.MaxEphemerals + 1} {
 		l := least
 		l.Ephemerals = n
 		refusesField(t, l.Check(), "max_ephemerals", "1 to 40000")
 	}
-	for _, n := range []int{-1, 0, tree.MostChildren + 1} {
+	for _, n := range []int{-1, 0, tree.MaxChildren + 1} {
 		l := least
 		l.Children = n
 		refusesField(t, l.Check(), "max_children", "1 to 2147483647")
@@ -250,8 +250,8 @@ func deepCreates(n int) (ops []tree.Op) {
 	return ops
 }
 
-// TestBoundOfWeight: a transaction within all other bounds makes no half a million entries, which every node would apply
-// for seconds (U2). Creates that share their parents, and those that make none, weigh little.
+// TestBoundOfWeight: a transaction within all other bounds makes no half a million entries, which every node would
+// apply for seconds (U2 weight). Creates that share their parents, and those that make none, weigh little.
 func TestBoundOfWeight(t *testing.T) {
 	shared := make([]tree.Op, 0, 9_000)
 	for range cap(shared) {

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// ErrInvalid is what every [FieldError] is.
+// ErrInvalid matches every [FieldError].
 var ErrInvalid = errors.New("invalid argument")
 
-// FieldError is [ErrInvalid] with the field that is wrong and what it must be.
+// FieldError is an [ErrInvalid] that names the wrong field and says what the value must be.
 type FieldError struct {
 	// Field is the field's name, such as "then[3].path".
 	Field string
 	// Why says what is wrong with the value, and the limit.
 	Why string
-	// Err is the cause, if there is one that is more than a text: a [PathError].
+	// Err is the cause if it has a type of its own: a [PathError].
 	Err error
 }
 
@@ -32,7 +32,7 @@ func wrong(field, format string, args ...any) error {
 	return &FieldError{Field: field, Why: fmt.Sprintf(format, args...)}
 }
 
-// inField returns a FieldError for an error of the field, and nil for nil.
+// inField wraps an error in a FieldError for the field; nil stays nil.
 func inField(field string, err error) error {
 	if err == nil {
 		return nil
@@ -43,11 +43,11 @@ func inField(field string, err error) error {
 	return &FieldError{Field: field, Why: err.Error(), Err: err}
 }
 
-// checkMillis refuses a duration that is no whole number of milliseconds from least to most.
-func checkMillis(field string, d, least, most time.Duration) error {
+// checkMillis refuses a duration that is not a whole number of milliseconds from minimum to maximum.
+func checkMillis(field string, d, minimum, maximum time.Duration) error {
 	switch {
-	case d < least || d > most:
-		return wrong(field, "is %v: must be %v to %v", d, least, most)
+	case d < minimum || d > maximum:
+		return wrong(field, "is %v: must be %v to %v", d, minimum, maximum)
 	case d%time.Millisecond != 0:
 		return wrong(field, "is %v: must be a whole number of milliseconds", d)
 	}

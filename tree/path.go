@@ -7,21 +7,21 @@ import (
 	"unicode/utf8"
 )
 
-// Root is the path of the entry above all others. It always exists.
+// Root is the path of the topmost entry, which always exists.
 const Root = "/"
 
-// Bounds of a path (D1).
+// Bounds of a path (D1 tree layout).
 const (
-	// MaxPath is the length of a path in bytes, at most.
+	// MaxPath is the largest length of a path in bytes.
 	MaxPath = 4096
-	// MaxDepth is the number of names in a path, at most.
+	// MaxDepth is the largest number of names in a path.
 	MaxDepth = 255
 )
 
-// CheckPath returns a [PathError] unless path is one that an entry may have. Such a path begins with a slash. It is
-// the root, or names between slashes; no name is empty, "." or "..". It is UTF-8 of at most [MaxPath] bytes, in at most
-// [MaxDepth] names. As in ZooKeeper it has no control characters, no private ones, and none beyond U+FFEF: ZooKeeper's
-// clients could not read those (N-04).
+// CheckPath returns a [PathError] if no entry may have the path. A valid path is the root, or begins with a slash and
+// has names between slashes; no name is empty, "." or "..". The path is UTF-8 of at most [MaxPath] bytes and [MaxDepth]
+// names. As in ZooKeeper a path has no control characters, no private characters, and no characters above U+FFEF:
+// ZooKeeper's clients could not read them (N-04).
 func CheckPath(path string) error {
 	switch {
 	case path == Root:
@@ -45,8 +45,8 @@ func CheckPath(path string) error {
 	return nil
 }
 
-// CheckPrefix returns a [PathError] unless prefix, with a sequence number behind it, is a path that an entry may have.
-// A prefix may end with a slash: the number then is the whole name.
+// CheckPrefix returns a [PathError] unless prefix with a sequence number appended is a valid path. If prefix ends with
+// a slash, the number is the whole name.
 func CheckPrefix(prefix string) error {
 	err := CheckPath(prefix + SequenceSuffix(0))
 	if refused := (*PathError)(nil); errors.As(err, &refused) {
@@ -55,7 +55,7 @@ func CheckPrefix(prefix string) error {
 	return err
 }
 
-// checkName says what is wrong with a name; "" if nothing is.
+// checkName says what is wrong with a name; "" for a valid name.
 func checkName(name string) string {
 	switch name {
 	case "":
@@ -91,7 +91,7 @@ func Depth(path string) int {
 	return strings.Count(path, "/")
 }
 
-// Parent returns the path of the entry that path is a child of. The root has no parent: Parent returns "".
+// Parent returns the path of the parent; "" for the root.
 func Parent(path string) string {
 	switch at := strings.LastIndexByte(path, '/'); {
 	case path == Root:
@@ -114,7 +114,7 @@ func Join(parent, name string) string {
 	return parent + "/" + name
 }
 
-// Below reports whether path is that of a descendant of ancestor.
+// Below reports whether path is a descendant of ancestor.
 func Below(path, ancestor string) bool {
 	if ancestor == Root {
 		return path != Root
@@ -122,8 +122,8 @@ func Below(path, ancestor string) bool {
 	return len(path) > len(ancestor) && path[len(ancestor)] == '/' && path[:len(ancestor)] == ancestor
 }
 
-// MaxSequence is the largest number of a sequential name (D4).
+// MaxSequence is the largest number of a sequential name (D4 sequence numbers).
 const MaxSequence = 9_999_999_999
 
-// SequenceSuffix returns what a sequential create appends to its prefix: n with ten digits.
+// SequenceSuffix returns the suffix that a sequential create appends to its prefix: n with ten digits.
 func SequenceSuffix(n uint64) string { return fmt.Sprintf("%010d", n) }

@@ -6,32 +6,32 @@ import (
 	"strings"
 )
 
-// Paths that belong to the tree itself. Nobody may delete them. Only [Super] writes at and below [QuotaPath], unless
-// [Limits.OpenQuotas] is set (P3).
+// Paths that belong to the tree itself. Nobody may delete them. Only [Super] may write at and below [QuotaPath], unless
+// [Limits.OpenQuotas] is set (P3 quotas).
 const (
 	ReservedPath = "/zookeeper"
 	QuotaPath    = "/zookeeper/quota"
 )
 
-// Names of the two entries of a quota, as ZooKeeper's command line writes them. Those of /a are
+// Names of the two entries of a quota, as ZooKeeper's command line writes them. The quota of /a has
 // /zookeeper/quota/a/zookeeper_limits and /zookeeper/quota/a/zookeeper_stats.
 const (
 	QuotaLimitsName = "zookeeper_limits"
 	QuotaStatsName  = "zookeeper_stats"
 )
 
-// NoQuota is the value of a limit that is not set.
+// NoQuota is the value of an unset limit.
 const NoQuota = -1
 
-// MaxQuotaWalk is the number of entries that one transaction counts for new quotas, at most. A quota for a larger
-// subtree is refused, but for that of the root, whose count is always at hand.
+// MaxQuotaWalk is the largest number of entries that one transaction counts for new quotas. A quota for a larger
+// subtree is refused. The root is an exception, because its count is always known.
 const MaxQuotaWalk = 100_000
 
-// Quota is what the subtree of an entry may hold, with the entry itself. [NoQuota] is no limit. Count and Bytes only
-// tell, as in ZooKeeper; the state refuses what would pass a hard limit. Bytes are those of data alone.
+// Quota limits the subtree of an entry, including the entry. [NoQuota] is no limit. Count and Bytes are soft limits
+// that only report, as in ZooKeeper; the state refuses a change that would exceed a hard limit. Bytes count data only.
 type Quota struct{ Count, Bytes, CountHard, BytesHard int64 }
 
-// Usage is what the subtree of an entry holds, with the entry itself.
+// Usage is the size of the subtree of an entry, including the entry.
 type Usage struct{ Count, Bytes int64 }
 
 // Exceeded reports whether u is above any limit of a quota.
@@ -49,10 +49,10 @@ const (
 	bytesHardKey = "byteHardLimit"
 )
 
-// ParseQuota reads the data of an entry named [QuotaLimitsName]: pairs of a key and a number between commas or
-// semicolons, such as count=5,bytes=-1=;byteHardLimit=1000. Old programs need the third equals sign, and it says
-// nothing. A key that is not there, an empty number and a negative one are no limit. Unknown keys are left alone. The
-// error is a [FieldError].
+// ParseQuota reads the data of an entry named [QuotaLimitsName]: pairs of a key and a number, separated by commas or
+// semicolons, such as count=5,bytes=-1=;byteHardLimit=1000. Old programs need the third equals sign, which has no
+// meaning. A missing key, an empty number and a negative number are no limit. Unknown keys are ignored. The error is a
+// [FieldError].
 func ParseQuota(data []byte) (Quota, error) {
 	q := Quota{Count: NoQuota, Bytes: NoQuota, CountHard: NoQuota, BytesHard: NoQuota}
 	for pair := range strings.FieldsFuncSeq(string(data), func(r rune) bool { return r == ',' || r == ';' }) {
@@ -83,8 +83,9 @@ func ParseQuota(data []byte) (Quota, error) {
 	return q, nil
 }
 
-// beginning returns the first bytes of a text that is too long to be shown. What [ParseQuota] says is in the results of
-// writes, which all replicas have alike, whatever their release: so it stays as it is, though it may cut a character.
+// beginning returns the first bytes of a text that is too long for an error. The errors of [ParseQuota] are in the
+// results of writes, and all replicas must have the same results, whatever their release. So this function must never
+// change, although it may cut a character.
 func beginning(text string) string {
 	if len(text) <= maxShown {
 		return text
@@ -92,13 +93,13 @@ func beginning(text string) string {
 	return text[:maxShown] + "..."
 }
 
-// String returns what [ParseQuota] reads, in the form that ZooKeeper's programs of all releases understand.
+// String returns text for [ParseQuota], in the form that ZooKeeper's programs of all releases understand.
 func (q Quota) String() string {
 	text := Usage{Count: q.Count, Bytes: q.Bytes}.String()
 	if q.CountHard <= NoQuota && q.BytesHard <= NoQuota {
 		return text
 	}
-	text += "=" // ends the bytes for programs that know no semicolon
+	text += "=" // ends the bytes for programs without support for semicolons
 	if q.BytesHard > NoQuota {
 		text += fmt.Sprintf(";%s=%d", bytesHardKey, q.BytesHard)
 	}
@@ -113,8 +114,8 @@ func (u Usage) String() string {
 	return fmt.Sprintf("%s=%d,%s=%d", countKey, u.Count, bytesKey, u.Bytes)
 }
 
-// QuotaOf returns the entry whose quota the entry at path belongs to, if its name is the given one: [QuotaLimitsName]
-// or [QuotaStatsName].
+// QuotaOf returns the entry whose quota the entry at path is part of, if the name of the entry at path is the given
+// name: [QuotaLimitsName] or [QuotaStatsName].
 func QuotaOf(path, name string) (of string, ok bool) {
 	rest, below := strings.CutPrefix(path, QuotaPath)
 	if !below {
@@ -133,7 +134,7 @@ func QuotaOf(path, name string) (of string, ok bool) {
 	}
 }
 
-// InQuotas reports whether path is [QuotaPath] or below it. Such entries are in no quota themselves.
+// InQuotas reports whether path is [QuotaPath] or below. Quotas do not count such entries.
 func InQuotas(path string) bool {
 	return strings.HasPrefix(path, QuotaPath) && (len(path) == len(QuotaPath) || path[len(QuotaPath)] == '/')
 }

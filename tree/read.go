@@ -2,41 +2,42 @@ package tree
 
 // Bounds of a [Query] and of an [Addition].
 const (
-	// MaxPage is the number of entries in a page, at most; DefaultPage that of one that names no number.
+	// MaxPage is the largest number of entries in a page; DefaultPage is the number for a query without a number.
 	MaxPage     = 1000
 	DefaultPage = 100
-	// MaxWatches is the number of watches that one request adds or removes, at most.
+	// MaxWatches is the largest number of watches that one request adds or removes.
 	MaxWatches = 1000
 )
 
-// ReadOptions say how new the answer to a read must be.
+// ReadOptions say how fresh the answer to a read must be.
 type ReadOptions struct {
-	// Seen is the highest stamp that the client has had from any node (N4).
+	// Seen is the highest stamp that the client has received from any node (N4 seen index).
 	Seen Stamp
-	// Linearizable asks for all that was committed anywhere when the read began (G5).
+	// Linearizable requests an answer with all changes that were committed when the read began (G5 linearizable reads).
 	Linearizable bool
-	// AllowStale lets a node answer that is not READ_WRITE, or far behind the leader (N3, G6).
+	// AllowStale permits an answer from a node that is not READ_WRITE, or far behind the leader (N3 stale reads, G6
+	// stale nodes refuse).
 	AllowStale bool
 }
 
-// QueryKind is what a [Query] asks for.
+// QueryKind is the kind of a [Query].
 type QueryKind uint8
 
 // The kinds of queries.
 const (
 	// GetEntry: data and stat of Path.
 	GetEntry QueryKind = 1 + iota
-	// GetStat: the stat of Path, or that there is no such entry.
+	// GetStat: the stat of Path, or the absence of the entry.
 	GetStat
 	// ListChildren: a page of the children of Path.
 	ListChildren
-	// ListEphemerals: a page of the paths of Owner's ephemerals that begin with Path.
+	// ListEphemerals: a page of the paths of Owner's ephemerals with the prefix Path.
 	ListEphemerals
 	// GetACL: the access list in force for Path.
 	GetACL
-	// CheckFence: whether Token is that of the holder at Path (F1).
+	// CheckFence: whether Token is the token of the holder at Path (H1 fencing tokens).
 	CheckFence
-	// Sync: nothing but the answer's stamp (G5).
+	// Sync: only the answer's stamp (G5).
 	Sync
 )
 
@@ -44,27 +45,27 @@ const (
 type Query struct {
 	Kind    QueryKind
 	Options ReadOptions
-	// Path is empty for Sync, and may be for ListEphemerals.
+	// Path is empty for Sync. ListEphemerals permits an empty path.
 	Path string
-	// After is the name or path that a page begins behind; empty for the first page. PageSize is 1 to [MaxPage].
+	// After is the name or path before the page's first entry; empty for the first page. PageSize is 1 to [MaxPage].
 	After    string
 	PageSize int
-	// Whole asks ListChildren for the names of all children, in Paths, instead of a page: as of one state, however many
-	// they are. Only a node's own front end asks so.
+	// Whole makes ListChildren return the names of all children of one state in Paths, instead of a page. Only the
+	// ZooKeeper port sets it.
 	Whole bool
 	// Backward lists children from the last name to the first.
 	Backward bool
-	// WithData asks for the data and stats of listed children, WithStat for their stats.
+	// WithData requests the data and stats of listed children, WithStat their stats.
 	WithData, WithStat bool
 	// Owner is the session whose ephemerals are listed.
 	Owner uint64
 	// Token is the fencing token to check.
 	Token Stamp
-	// Session is the one in whose order the read is (G3); 0 for none.
+	// Session is the session whose order the read joins (G3 order in a session); 0 for none.
 	Session uint64
-	// Unguarded lets GetStat show the stat of an entry that the client may not read, as ZooKeeper's exists does.
-	Unguarded bool
-	// Watch registers a watch together with the read (G2), of the kind that [Query.WatchKind] returns.
+	// SkipReadCheck lets GetStat return the stat of an entry that the client may not read, as ZooKeeper's exists does.
+	SkipReadCheck bool
+	// Watch registers a watch of the kind [Query.WatchKind] together with the read (G2 atomic reads).
 	Watch bool
 }
 
@@ -84,39 +85,39 @@ func (q Query) WatchKind() WatchKind {
 	}
 }
 
-// Answer is what a [Query] found. The fields are those of its kind, the others are zero.
+// Answer is the answer to a [Query]. Fields of other kinds of queries are zero.
 type Answer struct {
 	Kind QueryKind
-	// Stamp is that of the root that was read: the answer shows all changes up to it, and none above (G4).
+	// Stamp is the stamp of the root that was read: the answer shows all changes up to Stamp, and no later change (G4
+	// stamps of answers).
 	Stamp Stamp
-	// Exists is false after GetStat of an entry that does not exist. Stat is the entry's, after ListChildren the
-	// parent's.
+	// Exists is false after GetStat without an entry. Stat is the stat of the entry; after ListChildren, of the parent.
 	Exists bool
 	Stat   Stat
 	// Data is nil for null.
 	Data []byte
-	// Children or Paths are a page, or Paths all names of a whole list. More says that there are further ones.
+	// Children or Paths are a page, or Paths are all names of a whole list. More says that entries follow the page.
 	Children []Child
 	Paths    []string
 	More     bool
-	// ACL is the list in force. Inherited says that it is that of an entry above.
+	// ACL is the list in force. Inherited says that the list belongs to an entry above.
 	ACL       ACL
 	Inherited bool
-	// Holds says that the token is that of the holder.
+	// Holds says that the token is the holder's.
 	Holds bool
 }
 
 // Child is an entry in a page.
 type Child struct {
 	Name string
-	// Hidden says that the client may not read the child. Then only its name is told.
+	// Hidden says that the client may not read the child. The other fields except Name are then zero.
 	Hidden bool
-	// Stat is zero, and Data nil, unless they were asked for.
+	// Stat and Data are set only if the query requested them.
 	Stat Stat
 	Data []byte
 }
 
-// WatchSpec names a watch of a connection. In a removal Kind 0 stands for all kinds.
+// WatchSpec names a watch of a connection. In a removal, Kind 0 means all kinds.
 type WatchSpec struct {
 	Path string
 	Kind WatchKind
@@ -124,15 +125,15 @@ type WatchSpec struct {
 
 // Addition adds watches to a connection.
 type Addition struct {
-	// Watches are 1 to [MaxWatches].
+	// Watches has 1 to [MaxWatches] watches.
 	Watches []WatchSpec
-	// Since is the highest stamp that the client was told; 0 to be told from now on (V4).
+	// Since is the highest stamp up to which the client has all events; 0 to get only new events (V4 resumed watches).
 	Since Stamp
-	// Options may not ask for a linearizable read.
+	// Options must not request a linearizable read.
 	Options ReadOptions
-	// InPortions asks for what lasting watches are owed in parts of which each fits: until the last one, nothing is added.
-	// Told is how far the parts before have told. Only a node's own front end asks so: other clients are told LOST where
-	// they are owed too much (V6).
+	// InPortions requests the missed events of lasting watches in portions that each fit into the connection's queue.
+	// The node adds the watches with the last portion. Delivered is the end of the earlier portions. Only the ZooKeeper
+	// port sets InPortions: other clients get LOST when they have missed too many events (V6 LOST).
 	InPortions bool
-	Told       Portion
+	Delivered  Portion
 }

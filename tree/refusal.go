@@ -7,10 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// ErrPath is what every [PathError] is.
+// ErrPath matches every [PathError].
 var ErrPath = errors.New("invalid path")
 
-// PathError is [ErrPath] with what is wrong.
+// PathError is an [ErrPath] that says what is wrong.
 type PathError struct{ Path, Why string }
 
 func (e *PathError) Error() string { return fmt.Sprintf("path %q %s", shortened(e.Path), e.Why) }
@@ -18,11 +18,11 @@ func (e *PathError) Error() string { return fmt.Sprintf("path %q %s", shortened(
 // Is makes e an [ErrPath].
 func (*PathError) Is(target error) bool { return target == ErrPath }
 
-// maxShown is how many bytes of a text an error shows, at most.
+// maxShown is the largest number of bytes of a text in an error.
 const maxShown = 128
 
-// shortened returns the begin of a path that is too long to be shown, up to the end of a character: a message of gRPC
-// takes no part of one.
+// shortened returns the beginning of a path that is too long for an error. It cuts at the end of a character, because
+// gRPC messages must be valid UTF-8.
 func shortened(path string) string {
 	if len(path) <= maxShown {
 		return path
@@ -41,19 +41,19 @@ type Code uint8
 const (
 	// NoNode: the entry does not exist.
 	NoNode Code = 1 + iota
-	// NoParent: the entry above does not exist.
+	// NoParent: the parent does not exist.
 	NoParent
 	// NodeExists: the entry exists already.
 	NodeExists
 	// NotEmpty: the entry has children.
 	NotEmpty
-	// BadVersion: the entry has another version than the expected one.
+	// BadVersion: the entry's version differs from the expected version.
 	BadVersion
-	// EphemeralParent: the entry above is ephemeral, and may have no children.
+	// EphemeralParent: the parent is ephemeral and may have no children.
 	EphemeralParent
-	// NoPermission: the access list grants none of the principals what the operation needs.
+	// NoPermission: the access list does not grant the principals the permission that the operation needs.
 	NoPermission
-	// OverQuota: the entry would exceed a quota (P3).
+	// OverQuota: the operation would exceed a quota (P3 quotas).
 	OverQuota
 	// OverLimit: the operation would exceed a limit.
 	OverLimit
@@ -74,17 +74,17 @@ func (c Code) String() string {
 	return fmt.Sprintf("code %d", uint8(c))
 }
 
-// RefusedError says why the state refused an operation. It is a result like any other: all replicas come to the same
-// one (W2).
+// RefusedError says why the state refused an operation. A refusal is a result: all replicas compute the same one (W2
+// the state decides).
 type RefusedError struct {
 	Code Code
-	// Verb and Path are those of the operation. Path is the entry that Code is about where that is another one.
+	// Verb and Path are the operation's. If Code is about another entry, Path is the path of that entry.
 	Verb, Path string
-	// Detail has the values: the version that the entry has, the limit and its name, the missing permission.
+	// Detail has the values: the entry's version, the limit with its name, or the missing permission.
 	Detail string
 }
 
-// Error says what was refused and why, and ends with the code's name.
+// Error says which operation was refused and why, and ends with the code's name.
 func (r *RefusedError) Error() string {
 	of := r.Verb
 	if r.Path != "" && r.Code != NoParent {
@@ -93,7 +93,7 @@ func (r *RefusedError) Error() string {
 	return fmt.Sprintf("%s: %s (%v)", of, r.why(), r.Code)
 }
 
-// why says what is wrong. Detail says it alone where it can.
+// why says what is wrong: with Detail instead of the code's text where Detail says it all.
 func (r *RefusedError) why() string {
 	var text string
 	switch r.Code {
@@ -118,18 +118,18 @@ func (r *RefusedError) why() string {
 	return text
 }
 
-// Is reports whether target is a refusal with the same code: errors.Is(err, &tree.RefusedError{Code: tree.NoNode}).
+// Is reports whether target has the same code: errors.Is(err, &tree.RefusedError{Code: tree.NoNode}).
 func (r *RefusedError) Is(target error) bool {
 	other, ok := target.(*RefusedError)
 	return ok && other.Code == r.Code && other.Path == "" && other.Verb == ""
 }
 
-// WriteError is a [RefusedError] of a numbered write. The number is used up.
+// WriteError is the [RefusedError] of a numbered write. The write has used up its number.
 type WriteError struct {
 	Refused *RefusedError
 	// At is the position of the refused operation in its transaction; -1 for a condition.
 	At int
-	// Stamp is the write's own.
+	// Stamp is the write's stamp.
 	Stamp Stamp
 }
 

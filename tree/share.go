@@ -6,12 +6,12 @@ import (
 	"net/netip"
 )
 
-// MaxShare is the length of what [ShareOf] returns in bytes, at most.
+// MaxShare is the largest length of a result of [ShareOf], in bytes.
 const MaxShare = MaxPrincipal + 1
 
-// ShareOf returns whose share of the room of all a client takes that has these principals (X3): the subject of its
-// certificate, or its address without one, of an IPv6 address the network of 64 bits. Digests cost nothing: a client could
-// have any number of shares with them.
+// ShareOf returns the identity whose share of the cluster's memory a client with these principals uses (X3 kept
+// results): the subject of its certificate; without a certificate its address, or for an IPv6 address the network of 64
+// bits. Digests are no identity here: a client could make up any number of them.
 func ShareOf(principals []Principal) (share string) {
 	for _, p := range principals {
 		switch p.Scheme {
@@ -26,8 +26,9 @@ func ShareOf(principals []Principal) (share string) {
 	return share
 }
 
-// ShareNumber returns a number for what [ShareOf] returns, the same at all nodes: a write takes it to the leader in the
-// place of up to a kilobyte. It is part of a SHA-256, so that nobody can choose a name to share another's room.
+// ShareNumber returns a number for the result of [ShareOf], the same at all nodes. A write carries this number to the
+// leader instead of up to a kilobyte of text. The number is part of a SHA-256, so that no client can choose a name with
+// another client's number.
 func ShareNumber(principals []Principal) uint64 {
 	sum := sha256.Sum256([]byte(ShareOf(principals)))
 	return binary.BigEndian.Uint64(sum[:])

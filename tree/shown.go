@@ -2,8 +2,8 @@ package tree
 
 import "strings"
 
-// Shown returns the principal for people, SCHEME:ID. The hash of a [Digest] is a secret, and left out: whoever knows it
-// can look for the password.
+// Shown returns the principal for people, as SCHEME:ID. It omits the hash of a [Digest], which is a secret: with the
+// hash one can search for the password.
 func (p Principal) Shown() string {
 	switch {
 	case p.Scheme == Digest:

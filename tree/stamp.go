@@ -6,14 +6,16 @@ import (
 	"strings"
 )
 
-// Stamp numbers one change of the replicated state: the index of its log entry, and its position in that entry (D2).
-// Positions count the entry's commands and the sessions that it ends, from 1. Stamps grow in the order of the changes,
-// over fail-overs too. So the stamp of an entry's creation serves as a fencing token (F1), and as ZooKeeper's zxid.
+// Stamp numbers one change of the replicated state: the index of its log entry, and its position in the entry (D2
+// stamps). Positions count from 1 the entry's commands and the sessions that the entry ends. Stamps grow in the order
+// of the changes, also across fail-overs. So the stamp of an entry's creation serves as a fencing token (H1 fencing
+// tokens), and as ZooKeeper's zxid.
 type Stamp uint64
 
 const positionBits = 16
 
-// Bounds of a stamp's parts. A stamp is positive as a signed number too, so that ZooKeeper's clients can compare it.
+// Bounds of a stamp's parts. A stamp is also positive as a signed number, so that ZooKeeper's clients can compare
+// stamps.
 const (
 	MaxPosition = 1<<positionBits - 1
 	MaxIndex    = 1<<(63-positionBits) - 1
@@ -33,10 +35,10 @@ func (s Stamp) Index() uint64 { return uint64(s >> positionBits) }
 // Position returns the change's position in its log entry.
 func (s Stamp) Position() int { return int(s & MaxPosition) }
 
-// String returns the stamp as people see it: index and position with a dot between them, such as 1024.3.
+// String returns index and position with a dot between them, such as 1024.3.
 func (s Stamp) String() string { return fmt.Sprintf("%d.%d", s.Index(), s.Position()) }
 
-// ParseStamp reads what [Stamp.String] returns.
+// ParseStamp reads the text of [Stamp.String].
 func ParseStamp(text string) (Stamp, error) {
 	index, position, ok := strings.Cut(text, ".")
 	i, err := strconv.ParseUint(index, 10, 64)

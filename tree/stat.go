@@ -2,21 +2,23 @@ package tree
 
 import "time"
 
-// Kind says how an entry ends, besides being deleted.
+// Kind says how an entry ends without being deleted.
 type Kind uint8
 
 // The kinds of entries.
 const (
-	// Persistent: by nothing else.
+	// Persistent: never.
 	Persistent Kind = 1 + iota
-	// Ephemeral: with its owner's session, in the log entry that ends it (U1).
+	// Ephemeral: with its owner's session, in the log entry that ends the session (U1 ephemerals end with the session).
 	Ephemeral
-	// Container: some time after its last child has gone, or after its creation if it never had one (D5).
+	// Container: some time after its last child is deleted, or after its creation if it has had no child (D5 TTLs and
+	// containers).
 	Container
-	// Expiring: its TTL after its last change of data, unless it has children then (D5).
+	// Expiring: its TTL after its last change of data, but not while it has children (D5).
 	Expiring
-	// Lingering: its lock-delay after its owner's session has expired. It was ephemeral before, and has no owner (F2).
-	Lingering
+	// InLockDelay: its lock-delay after its owner's session has expired. The entry was ephemeral before, and has no
+	// owner (H2 lock-delay).
+	InLockDelay
 )
 
 // String returns the kind's name.
@@ -30,32 +32,34 @@ func (k Kind) String() string {
 		return "container"
 	case Expiring:
 		return "expiring"
-	case Lingering:
-		return "lingering"
+	case InLockDelay:
+		return "lock-delay"
 	default:
 		return "unknown"
 	}
 }
 
-// Stat is what is known of an entry besides its data.
+// Stat describes an entry, except its data.
 type Stat struct {
-	// Created is the change that made the entry, and its fencing token (F1). Modified is the one that set its data last,
-	// ChildrenModified the one that made or removed a child last.
+	// Created is the stamp of the entry's creation, and its fencing token (H1 fencing tokens). Modified is the stamp of
+	// the last change of data, ChildrenModified of the last creation or removal of a child.
 	Created, Modified, ChildrenModified Stamp
-	// CreatedAt and ModifiedAt are wall-clock times of the leaders of those changes; for people only.
+	// CreatedAt and ModifiedAt are the leader's wall-clock times of these changes; for people only.
 	CreatedAt, ModifiedAt time.Time
-	// Version counts the changes of the data, ACLVersion those of the access list, from 0.
+	// Version counts the changes of the data, ACLVersion the changes of the access list, from 0.
 	Version, ACLVersion int64
-	// ChildrenVersion counts the children that were made and removed (D4).
+	// ChildrenVersion counts the creations and removals of children (D4 sequence numbers).
 	ChildrenVersion int64
-	// Owner is the session of an ephemeral, 0 of any other entry.
+	// Owner is the session of an ephemeral; 0 for other entries.
 	Owner uint64
-	// Bytes is the length of the data. Children counts the entries just below this one.
+	// Bytes is the length of the data. Children counts the direct children.
 	Bytes, Children int
 	Kind            Kind
-	// Due is when the entry ends by itself, on the log clock (D3); 0 for never, or not while it has children.
+	// Due is the time on the log clock when the entry ends by itself (D3 log clock); 0 for never, and while it has
+	// children.
 	Due time.Duration
-	// Remaining is the time until Due, as the node that answered a read knows the log clock: it may know it a minute late,
-	// and then tells so much too long. It is 0 without Due, in the results of writes, and in what the state keeps.
+	// Remaining is the time until Due, by the log clock of the node that answered. The node's log clock may be up to a
+	// minute late, so Remaining may be that much too long. Remaining is 0 without Due, in the results of writes, and in
+	// the state.
 	Remaining time.Duration
 }

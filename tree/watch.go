@@ -1,20 +1,20 @@
 package tree
 
-// WatchKind is which changes a watch hears of, and how often (V1).
+// WatchKind is the kind of a watch: which changes it receives, and how often (V1 kinds of watches).
 type WatchKind uint8
 
 // The kinds of watches.
 const (
-	// WatchData hears once, when the entry's data is set or the entry is deleted.
+	// WatchData fires once, when the entry's data is set or the entry is deleted.
 	WatchData WatchKind = 1 + iota
-	// WatchExists hears once, when the entry is created, its data is set, or it is deleted. The entry need not exist.
+	// WatchExists fires once, when the entry is created, its data is set, or it is deleted. The entry need not exist.
 	WatchExists
-	// WatchChild hears once, when a child of the entry is created or deleted, or the entry itself is deleted.
+	// WatchChild fires once, when a child of the entry is created or deleted, or the entry itself is deleted.
 	WatchChild
-	// WatchPersistent hears of all that the three kinds above hear of, until it is removed.
+	// WatchPersistent fires on all events of the three kinds above, until it is removed.
 	WatchPersistent
-	// WatchRecursive hears of the creations, deletions and data changes of the entry and all that is below it, until it
-	// is removed. It hears of no changed children: their own creations and deletions say the same.
+	// WatchRecursive fires on creations, deletions and data changes of the entry and all entries below, until it is
+	// removed. It gets no events of changed children: their own creations and deletions carry the same information.
 	WatchRecursive
 )
 
@@ -42,10 +42,10 @@ func (k WatchKind) Valid() bool { return k >= WatchData && k <= WatchRecursive }
 // OneShot reports whether a watch of the kind ends with its first event.
 func (k WatchKind) OneShot() bool { return k >= WatchData && k <= WatchChild }
 
-// EventKind is what a watch is told of its path.
+// EventKind is the kind of an event.
 type EventKind uint8
 
-// The kinds of events. One change makes up to two: a creation or a deletion is also told to the parent's watches, as
+// The kinds of events. One change makes up to two events: for a creation or a deletion, the parent's watches get
 // ChildrenChanged.
 const (
 	EntryCreated EventKind = 1 + iota
@@ -73,17 +73,17 @@ func (k EventKind) String() string {
 // Valid reports whether k is one of the kinds.
 func (k EventKind) Valid() bool { return k >= EntryCreated && k <= ChildrenChanged }
 
-// Event is what a watch is told (V2).
+// Event is an event that a watch receives (V2 each event once).
 type Event struct {
-	// Stamp is the change's.
+	// Stamp is the stamp of the change.
 	Stamp Stamp
 	Kind  EventKind
-	// Path is the changed entry's; with ChildrenChanged its parent's.
+	// Path is the path of the changed entry; with ChildrenChanged, of its parent.
 	Path string
 }
 
-// Portion is how far lasting watches have been told what they are owed: the events of all changes up to Through, and so
-// many of those above, in their order.
+// Portion is the part of missed events that lasting watches have received: the events of all changes up to Through, and
+// the first Events events after Through.
 type Portion struct {
 	Through Stamp
 	Events  int

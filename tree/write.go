@@ -7,57 +7,59 @@ import (
 
 // Bounds of a [NumberedWrite].
 const (
-	// MaxPrincipals is the number of principals of a write, at most, MaxPrincipal the bytes of their schemes and ids
-	// together (P1).
+	// MaxPrincipals is the largest number of principals of a write, MaxPrincipal the most bytes of their schemes and
+	// ids together (P1 principals).
 	MaxPrincipals = 16
 	MaxPrincipal  = 1 << 10
-	// MaxScheme is the length of a principal's scheme in bytes, at most.
+	// MaxScheme is the largest length of a principal's scheme in bytes.
 	MaxScheme = 64
-	// MaxUnanswered is the number of writes of a session that may be without an answer, MaxUnansweredBytes their bytes
-	// (X1).
+	// MaxUnanswered is the largest number of unanswered writes of a session, MaxUnansweredBytes the most bytes of these
+	// writes (X1 numbered writes).
 	MaxUnanswered      = 256
 	MaxUnansweredBytes = 4 << 20
-	// MaxAcknowledgements is the number of sessions in one acknowledgement (X3), MaxReap that of entries in one Reap (D5).
+	// MaxAcknowledgements is the largest number of sessions in one acknowledgement (X3 kept results), MaxReap the
+	// largest number of entries in one Reap (D5 TTLs and containers).
 	MaxAcknowledgements = 1024
 	MaxReap             = 1000
-	// MaxReapWeight bounds the weight of one Reap, so that its removals take little of the time of an entry of the log.
+	// MaxReapWeight bounds the weight of one Reap: the removals use a small part of a log entry.
 	MaxReapWeight = MaxWeight / 10
 )
 
-// NumberedWrite is a write of a session (X1), as the log has it (W1).
+// NumberedWrite is a write of a session (X1) in the form of the log (W1 path of a write).
 type NumberedWrite struct {
-	// Session is the session's id. Attachment is the one that the write's client process speaks for (W3).
+	// Session is the session's id. Attachment is the attachment that the client process had when it wrote (W3
+	// attachment check).
 	Session, Attachment uint64
-	// Number counts the session's writes from 1. All results up to Acked are in hand.
+	// Number counts the session's writes from 1. Acked says that the client has all results up to this number.
 	Number, Acked uint64
-	// Void takes the number and does nothing else (X6). The fields below are then empty.
+	// Void uses up the number and has no other effect (X6 giving up). The fields below are then empty.
 	Void bool
-	// Principals are whom the session's node vouches for (P1).
+	// Principals are the principals that the session's node has verified (P1).
 	Principals []Principal
-	// Transaction may be empty, if the write only sets a will.
+	// Transaction may be empty if the write only sets a will.
 	Transaction Transaction
-	// Will replaces the session's will if the transaction takes effect. With nil the will stays.
+	// Will replaces the session's will if the transaction takes effect; nil leaves the will unchanged.
 	Will *Will
 }
 
-// Will is carried out when its session ends (U3).
+// Will is a transaction that the state carries out when the session ends (U3 wills).
 type Will struct {
-	// Transaction without any operation stands for no will.
+	// A Transaction without operations means no will.
 	Transaction Transaction
-	// OnClose carries the will out on a close too, and not on an expiry alone.
+	// OnClose carries the will out on a close too, and not only on an expiry.
 	OnClose bool
 }
 
-// WillFate is what became of a session's will when the session ended (U3).
+// WillFate is the fate of a session's will at the end of the session (U3).
 type WillFate uint8
 
-// The fates of wills; 0 if there was none.
+// The fates of wills; 0 without a will.
 const (
-	// WillCarriedOut: all of it took effect.
+	// WillCarriedOut: all operations took effect.
 	WillCarriedOut WillFate = 1 + iota
-	// WillRefused: an operation was refused, so nothing took effect.
+	// WillRefused: an operation was refused, so no operation took effect.
 	WillRefused
-	// WillDropped: the session was closed, and the will was for its expiry alone.
+	// WillDropped: the session was closed, and the will was only for its expiry.
 	WillDropped
 )
 
@@ -77,10 +79,10 @@ func (f WillFate) String() string {
 	}
 }
 
-// Acknowledgement says that a session has all results up to a number in hand (X3).
+// Acknowledgement says that a session's client has all results up to a number (X3).
 type Acknowledgement struct{ Session, UpTo uint64 }
 
-// Check returns a [FieldError] unless every field of the write is within its bounds.
+// Check returns a [FieldError] if a field of the write is out of its bounds.
 func (w NumberedWrite) Check() error {
 	switch {
 	case w.Session == 0:
@@ -103,7 +105,7 @@ func (w NumberedWrite) Check() error {
 	return CheckWill(w.Will.Transaction)
 }
 
-// CheckPrincipals returns a [FieldError] unless a write may have all these principals.
+// CheckPrincipals returns a [FieldError] if a write may not have these principals.
 func CheckPrincipals(all []Principal) error {
 	if len(all) > MaxPrincipals {
 		return wrong("principals", "are %d: at most %d", len(all), MaxPrincipals)

@@ -23,7 +23,8 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// watched returns a table with a million watches of a kind of ten thousand connections. pathOf tells the path of each.
+// watched returns a table with a million watches of a kind of ten thousand connections. pathOf returns the path of
+// each.
 func watched(kind tree.WatchKind, pathOf func(i int) string) *watch.Table[int] {
 	table := watch.NewTable[int](watch.MaxConnectionBytes, 0)
 	var connections []*watch.Connection[int]
@@ -49,8 +50,8 @@ func alone() *watch.Table[int] {
 	return table
 }
 
-// BenchmarkHeap tells the live heap of a watch among a million, with paths of 35 bytes. The million connections of "one
-// path" are counted too; they take about half.
+// BenchmarkHeap reports the live heap of a watch among a million, with paths of 35 bytes. The million connections of
+// "one path" are counted too; they need about half.
 func BenchmarkHeap(b *testing.B) {
 	for _, c := range []struct {
 		name string
@@ -143,9 +144,9 @@ func BenchmarkFire(b *testing.B) {
 				table.Fire(&change, func(to *watch.Connection[*watch.Feed[tree.Event]], e watch.Event) {
 					told++
 					if e.Once {
-						to.Owner.Keep(e.Stamp, e.Event)
+						to.Owner.AddOneShot(e.Stamp, e.Event)
 					} else {
-						to.Owner.Tell(e.Stamp, e.Event, len(e.Path))
+						to.Owner.AddEvent(e.Stamp, e.Event, len(e.Path))
 					}
 				})
 				if told != watchers {

@@ -17,7 +17,7 @@ func holds(in []interval, s tree.Stamp) bool {
 	return slices.ContainsFunc(in, func(i interval) bool { return s > i.after && s <= i.through })
 }
 
-// client is a client with one connection at a time, and everything that it was told.
+// client is a client with one connection at a time, and all events that it has received.
 type client struct {
 	t          *testing.T
 	node       *node
@@ -30,7 +30,7 @@ type client struct {
 	watches []*expected
 	pending []watch.Watch // registered, and the answer not yet read
 	removed []watch.Watch
-	// s is the stamp to come back from; resuming while the answer to a resumption is awaited (V4).
+	// s is the stamp to come back from; resuming while the answer to a resumption is awaited (V4 resumed watches).
 	s        tree.Stamp
 	resuming bool
 	// open has the events above s, which may be told again on the next connection; again those that may be now.
@@ -42,7 +42,7 @@ type client struct {
 	losts       int
 }
 
-// expected is a watch of a client, and what it was told.
+// expected is a watch of a client, and its received events.
 type expected struct {
 	watch.Watch
 	since tree.Stamp
@@ -57,16 +57,16 @@ func (c *client) fatalf(format string, args ...any) {
 
 func (c *client) push(e watch.Event) {
 	if e.Once {
-		c.feed.Keep(e.Stamp, message{event: e.Event})
+		c.feed.AddOneShot(e.Stamp, message{event: e.Event})
 		return
 	}
-	c.feed.Tell(e.Stamp, message{event: e.Event, lossy: true}, len(e.Path))
+	c.feed.AddEvent(e.Stamp, message{event: e.Event, lossy: true}, len(e.Path))
 	if c.unsent++; c.unsent > c.node.feeds.Events || c.unsent*len("/a/b/c") > c.node.feeds.Bytes {
 		c.mayLose = true
 	}
 }
 
-// connect makes a new connection, on which the client goes on with all its watches.
+// connect makes a new connection, on which the client continues with all its watches.
 func (c *client) connect() {
 	if c.connection != nil {
 		c.node.table.Close(c.connection)
@@ -77,37 +77,37 @@ func (c *client) connect() {
 	c.pending = nil
 	c.mayLose = false
 	if len(c.watches) == 0 {
-		c.s, c.resuming, c.open, c.again = max(c.s, n.laneStamp()), false, nil, nil
+		c.s, c.resuming, c.open, c.again = max(c.s, n.servedStamp()), false, nil, nil
 		return
 	}
 	r := watch.Resumption{From: c.s}
 	for _, w := range c.watches {
 		r.Watches = append(r.Watches, w.Watch)
 	}
-	for n.laneStamp() < c.s { // the lane first reaches what the client has seen
+	for n.servedStamp() < c.s { // the dispatcher first reaches what the client has seen
 		n.pass()
 	}
 	if c.s < n.ring.Start() {
 		c.mayLose = true
 	}
 	c.resuming = true
-	c.away = append(c.away, interval{c.s, n.laneStamp()})
-	lost, err := n.table.Resume(c.connection, r, n.lane, n.ring, c.push)
+	c.away = append(c.away, interval{c.s, n.servedStamp()})
+	lost, err := n.table.Resume(c.connection, r, n.served, n.ring, c.push)
 	if err != nil {
 		c.fatalf("resume: %v", err)
 	}
 	if lost {
-		c.feed.Lose(c.s+1, n.laneStamp())
+		c.feed.Lose(c.s+1, n.servedStamp())
 	}
-	c.feed.Answer(n.laneStamp(), message{answer: &reply{resumed: true}})
+	c.feed.Answer(n.servedStamp(), message{answer: &reply{resumed: true}})
 }
 
-// add reads an entry, and watches it: one critical section of the lane (G2).
+// add reads an entry, and watches it: one critical section of the dispatcher (G2 atomic reads).
 func (c *client) add() {
 	n := c.node
 	w := watch.Watch{Path: one(n.random, append(historyPaths, "/")), Kind: one(n.random, allKinds)}
-	_, is := n.lane.Stat(w.Path)
-	if acl := n.lane.Effective(w.Path); w.Kind.OneShot() {
+	_, is := n.served.Stat(w.Path)
+	if acl := n.served.Effective(w.Path); w.Kind.OneShot() {
 		switch {
 		case !is:
 			w.Kind = tree.WatchExists
@@ -125,8 +125,8 @@ func (c *client) add() {
 	if err := n.table.Add(c.connection, w.Path, w.Kind); err != nil {
 		c.fatalf("add: %v", err)
 	}
-	added := &expected{Watch: w, since: n.laneStamp()}
-	c.feed.Answer(n.laneStamp(), message{answer: &reply{added: added}})
+	added := &expected{Watch: w, since: n.servedStamp()}
+	c.feed.Answer(n.servedStamp(), message{answer: &reply{added: added}})
 }
 
 // remove removes a watch that the client has.
@@ -141,17 +141,17 @@ func (c *client) remove() {
 	c.removed = append(c.removed, w)
 }
 
-// read takes at most n messages from the connection.
+// read receives at most n messages from the connection.
 func (c *client) read(n int) {
 	for range n {
-		s, ok := c.feed.Next(time.Time{}, c.node.laneStamp(), nil)
+		s, ok := c.feed.Next(time.Time{}, c.node.servedStamp(), nil)
 		if !ok {
 			break
 		}
-		if s.Told < c.told || s.Told > c.node.laneStamp() {
-			c.fatalf("told %v after %v, lane is at %v", s.Told, c.told, c.node.laneStamp())
+		if s.Delivered < c.told || s.Delivered > c.node.servedStamp() {
+			c.fatalf("told %v after %v, dispatcher is at %v", s.Delivered, c.told, c.node.servedStamp())
 		}
-		c.told = s.Told
+		c.told = s.Delivered
 		switch {
 		case s.Lost:
 			c.lose(s.Stamp)
@@ -166,14 +166,14 @@ func (c *client) read(n int) {
 		c.rise(c.told)
 	}
 	if c.feed.Len() == 0 && !c.resuming {
-		if stamp, due := c.feed.Due(time.Unix(1, 0), c.node.laneStamp()); due {
+		if stamp, due := c.feed.Due(time.Unix(1, 0), c.node.servedStamp()); due {
 			c.told = stamp
 			c.rise(stamp)
 		}
 	}
 }
 
-// rise makes s the stamp to come back from, and checks what that says: nothing up to there is owed any more.
+// rise makes s the stamp to come back from, and checks that no event up to there is missing.
 func (c *client) rise(s tree.Stamp) {
 	if c.resuming || s <= c.s {
 		return
@@ -206,7 +206,7 @@ func (c *client) answered(r reply) {
 	}
 }
 
-// hear takes an event, unless it was told on an earlier connection.
+// hear records an event, unless it was received on an earlier connection.
 func (c *client) hear(e tree.Event) {
 	if e.Stamp < c.last {
 		c.fatalf("%+v after stamp %v", e, c.last)
@@ -239,7 +239,7 @@ func (c *client) hear(e tree.Event) {
 	}
 }
 
-// matching returns the events that a watch is owed up to a stamp, from the list of all changes.
+// matching returns the events for a watch up to a stamp, from the list of all changes.
 func (c *client) matching(w *expected, through tree.Stamp) (want []tree.Event) {
 	for _, change := range c.node.all {
 		if change.Stamp <= w.since || change.Stamp > through {
@@ -262,14 +262,15 @@ func (c *client) justified(w *expected, e tree.Event) {
 	}
 }
 
-// verify checks I11 for all changes up to s: each that a watch matches was told in order, once, or lies in a LOST.
+// verify checks I11 for all changes up to s: the client has received each matching one in order, once, or it lies in a
+// LOST.
 func (c *client) verify(s tree.Stamp) {
 	for _, w := range c.watches {
 		want := c.matching(w, s)
 		if w.Kind.OneShot() {
 			for _, e := range want { // the watch has not fired
-				// The tree does not tell when an entry went, so its deletion is told last of what an absence brought. Until
-				// then a client that comes back hears of it whatever it was told.
+				// The tree does not tell when an entry went, so its deletion is told last of what an absence brought.
+				// Until then a client that comes back hears of it whatever it was told.
 				last := slices.ContainsFunc(c.away, func(i interval) bool { return e.Stamp > i.after && s < i.through })
 				if !last && (w.Kind != tree.WatchExists || !holds(c.away, e.Stamp)) {
 					c.fatalf("told %v: %v watch of %s since %v has not fired for %+v", s, w.Kind, w.Path, w.since, e)

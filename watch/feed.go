@@ -12,58 +12,61 @@ type FeedLimits struct{ Events, Bytes int }
 // DefaultFeedLimits returns the bounds of V6.
 func DefaultFeedLimits() FeedLimits { return FeedLimits{Events: 4096, Bytes: 1 << 20} }
 
-// QuietAfter is how long a connection with watches is told nothing before it is told the lane's stamp (V5).
+// QuietAfter is the time after the last sent event or answer at which a connection with watches is sent the
+// dispatcher's stamp (V5 stamps for idle watchers).
 const QuietAfter = time.Second
 
-// Feed is what is unsent to one connection, in the order in which it is to be sent: events, and answers between them
-// (G1). The values of events and answers are of type T. Not safe for concurrent use: its lane and the connection's
-// writer share it under a lock of theirs.
+// Feed is the queue of unsent events and answers of one connection, in the order of sending (G1 order per connection).
+// T is the type of the values of both. Not safe for concurrent use: the dispatcher and the connection's writer share a
+// feed under their own lock.
 //
-// Above its limits, events that were told with Tell give way to a LOST. Events that were told with Keep stay (V6).
+// Above the limits, a LOST replaces the events of [Feed.AddEvent]. The events of [Feed.AddOneShot] stay (V6 LOST).
 //
-// Told is a promise: a client that comes back from it misses nothing. So it rises past a stamp only once all that the
-// connection is owed up to there has been sent, and a LOST says so of what is missing. Without, a client would come
-// back from the stamp of the first of two events that one transaction made, and never hear of the second; or from a
-// LOST in front of an older one-shot event, which would then never fire.
+// Delivered is a promise: a client that resumes from this stamp misses nothing. Delivered rises past a stamp only once
+// every event up to the stamp has been sent, or a LOST for the missing ones. Otherwise a client could resume from the
+// stamp of the first of two events that one transaction made, and never get the second. Or a client could resume from a
+// LOST that is queued before an older one-shot event, which would then never fire.
 //
-// So a LOST covers no stamp of an event that is kept behind it. Where a kept event follows, another LOST follows that
-// for what gave way later.
+// A LOST therefore covers no stamp of an event that is kept behind the LOST. After a kept event, another LOST covers
+// the events that were dropped later.
 type Feed[T any] struct {
 	limits FeedLimits
-	queue  []entry[T] // its entries have the numbers from first
+	queue  []entry[T] // the entry queue[0] has the number first
 	first  int
-	// events and bytes count what Tell has added.
+	// events and bytes count the queued entries of AddEvent.
 	events, bytes int
-	// openLost is the number of the last entry but for answers, if that is a LOST: later events join it, unless an answer
-	// is behind it.
+	// openLost is the number of the last entry except answers, if that entry is a LOST. Later events join this LOST
+	// unless an answer is behind it.
 	openLost int
-	// rising is the number of the last entry that raises told.
-	rising int
-	told   tree.Stamp
-	spoke  time.Time
+	// rising is the number of the last entry that raises delivered.
+	rising    int
+	delivered tree.Stamp
+	spoke     time.Time
 }
 
-// class is what an entry of a feed is.
+// class is the kind of an entry of a feed.
 type class uint8
 
 const (
-	event class = iota // gives way to a LOST
-	kept               // an event that stays
+	event class = iota // a LOST may replace the event
+	kept               // an event that no LOST replaces
 	answer
 	lost
-	void // nothing: a LOST that turned out to cover nothing
+	void // a former LOST that covers nothing any more
 )
 
-// entry is one thing to send.
+// entry is one event, answer or LOST in the queue.
 type entry[T any] struct {
 	value T
-	// low is the lowest stamp that the entry says something of. stamp is the highest, and what told rises to with it.
+	// low and stamp are the lowest and the highest stamp that the entry covers. Sending the entry raises delivered to
+	// stamp.
 	low, stamp tree.Stamp
 	bytes      int
-	// before is the number of the entry that raised told last before this one.
+	// before is the number of the previous entry that raises delivered.
 	before int
 	class  class
-	// mute says that told does not rise with the entry, because a later one says something of its stamp or below.
+	// mute says that the entry does not raise delivered, because a later entry covers a stamp at or below the entry's
+	// own.
 	mute bool
 }
 
@@ -75,43 +78,43 @@ func NewFeed[T any](limits FeedLimits) *Feed[T] {
 	return &Feed[T]{limits: limits, openLost: none, rising: none}
 }
 
-// Tell adds an event of the change at stamp, which takes bytes, unless a LOST takes its place.
-func (f *Feed[T]) Tell(stamp tree.Stamp, value T, bytes int) {
+// AddEvent adds an event of the change at stamp. The event has the given size in bytes, and a LOST may replace it.
+func (f *Feed[T]) AddEvent(stamp tree.Stamp, value T, bytes int) {
 	f.add(entry[T]{class: event, value: value, low: stamp, stamp: stamp, bytes: bytes})
 	if f.events > f.limits.Events || f.bytes > f.limits.Bytes {
 		f.collapse()
 	}
 }
 
-// Keep adds an event of the change at stamp, which ends a one-shot watch.
-func (f *Feed[T]) Keep(stamp tree.Stamp, value T) {
+// AddOneShot adds an event of the change at stamp that ends a one-shot watch. No LOST replaces the event.
+func (f *Feed[T]) AddOneShot(stamp tree.Stamp, value T) {
 	f.add(entry[T]{class: kept, value: value, low: stamp, stamp: stamp})
 }
 
-// Answer adds an answer. Told rises to stamp with it: that of the write, or of the root of the read (G4). All events up
-// to stamp have been added before.
+// Answer adds an answer. Sending the answer raises delivered to stamp: the stamp of the write, or of the root that was
+// read (G4 stamps of answers). The caller has added all events up to stamp before.
 func (f *Feed[T]) Answer(stamp tree.Stamp, value T) {
 	f.add(entry[T]{class: answer, value: value, stamp: stamp})
 }
 
-// Lose adds a LOST for the changes from first to last, which the lane has not seen.
+// Lose adds a LOST for the changes from first to last, which the dispatcher has skipped.
 func (f *Feed[T]) Lose(first, last tree.Stamp) {
 	f.add(entry[T]{class: lost, low: first, stamp: last})
 }
 
-// add adds an entry, or lets the last LOST cover it. What is behind an answer joins no LOST in front of it: the answer
-// may be the first that a client hears of a watch, which then knows nothing of that LOST.
+// add adds an entry, or extends the last LOST. An event behind an answer joins no LOST before the answer: the answer
+// may register a watch on the client, and that LOST came too early for the watch.
 func (f *Feed[T]) add(e entry[T]) {
 	switch open := f.open(); {
 	case open == nil || e.class == answer, e.class != kept && !f.lostIsLast():
-	case e.class != kept: // joins
+	case e.class != kept: // the open LOST covers the event
 		f.lower(open, e.low)
 		open.stamp = max(open.stamp, e.stamp)
 		return
-	case open.stamp >= e.stamp: // the LOST is parted: what it covers from the kept event's stamp on comes behind that
+	case open.stamp >= e.stamp: // splits the LOST: the part from the kept event's stamp on goes behind the kept event
 		behind := entry[T]{class: lost, low: max(open.low, e.stamp), stamp: open.stamp}
 		if open.stamp = e.stamp - 1; open.stamp < open.low {
-			open.class, open.stamp = void, ^tree.Stamp(0) // so that hush passes it
+			open.class, open.stamp = void, ^tree.Stamp(0) // above all stamps, so that muteFrom skips it
 		}
 		f.append(e)
 		f.append(behind)
@@ -128,7 +131,7 @@ func (f *Feed[T]) open() *entry[T] {
 	return f.at(f.openLost)
 }
 
-// lostIsLast reports whether nothing is behind the LOST that later events join.
+// lostIsLast reports whether the LOST that later events join is the last entry.
 func (f *Feed[T]) lostIsLast() bool { return f.openLost == f.first+len(f.queue)-1 }
 
 func (f *Feed[T]) at(n int) *entry[T] { return &f.queue[n-f.first] }
@@ -136,8 +139,8 @@ func (f *Feed[T]) at(n int) *entry[T] { return &f.queue[n-f.first] }
 // append adds an entry behind all others.
 func (f *Feed[T]) append(e entry[T]) {
 	n := f.first + len(f.queue)
-	if e.class != answer { // it says of no stamp that something is missing
-		f.hush(e.low)
+	if e.class != answer { // an answer does not report lost or queued events
+		f.muteFrom(e.low)
 	}
 	if e.mute = f.rising >= f.first && f.at(f.rising).stamp >= e.stamp; !e.mute {
 		e.before, f.rising = f.rising, n

@@ -10,12 +10,12 @@ import (
 	"holdfast/watch"
 )
 
-// sent drains a feed at a lane's stamp, and writes what it gives: LOST{s} and values, each with the told stamp if that
-// rises. Stamps are single numbers here.
-func sent(f *watch.Feed[string], lane tree.Stamp, ready func(string) bool) (lines []string) {
-	told := f.Told()
+// sent drains a feed at a dispatcher's stamp, and writes the messages: LOST{s} and values, each with the told stamp if
+// that rises. Stamps are single numbers here.
+func sent(f *watch.Feed[string], root tree.Stamp, ready func(string) bool) (lines []string) {
+	told := f.Delivered()
 	for {
-		s, ok := f.Next(time.Time{}, lane, ready)
+		s, ok := f.Next(time.Time{}, root, ready)
 		if !ok {
 			return lines
 		}
@@ -23,133 +23,133 @@ func sent(f *watch.Feed[string], lane tree.Stamp, ready func(string) bool) (line
 		if s.Lost {
 			line = fmt.Sprintf("LOST{%d}", uint64(s.Stamp))
 		}
-		if s.Told != told {
-			line += fmt.Sprintf(" told %d", uint64(s.Told))
-			told = s.Told
+		if s.Delivered != told {
+			line += fmt.Sprintf(" told %d", uint64(s.Delivered))
+			told = s.Delivered
 		}
 		lines = append(lines, line)
 	}
 }
 
-// TestFeed tells a feed's rules case by case. Limits are three events or a hundred bytes.
+// TestFeed checks a feed's rules case by case. Limits are three events or a hundred bytes.
 func TestFeed(t *testing.T) {
 	limits := watch.FeedLimits{Events: 3, Bytes: 100}
 	for _, c := range []struct {
 		name string
 		do   func(f *watch.Feed[string])
-		lane tree.Stamp
+		root tree.Stamp
 		want []string
 	}{
 		{"in order", func(f *watch.Feed[string]) {
-			f.Tell(3, "a", 1)
+			f.AddEvent(3, "a", 1)
 			f.Answer(4, "answer")
-			f.Keep(5, "b")
+			f.AddOneShot(5, "b")
 		}, 9, []string{"a told 3", "answer told 4", "b told 5"}},
 		{"a transaction's events raise told with the last of them", func(f *watch.Feed[string]) {
-			f.Tell(3, "a", 1)
-			f.Keep(3, "b")
-			f.Tell(3, "c", 1)
+			f.AddEvent(3, "a", 1)
+			f.AddOneShot(3, "b")
+			f.AddEvent(3, "c", 1)
 		}, 9, []string{"a", "b", "c told 3"}},
 		{"nothing of a pass that goes on", func(f *watch.Feed[string]) {
-			f.Tell(3, "a", 1)
-			f.Tell(5, "b", 1)
+			f.AddEvent(3, "a", 1)
+			f.AddEvent(5, "b", 1)
 		}, 4, []string{"a told 3"}},
-		{"one LOST takes the place of the first, and is told with the lane's stamp", func(f *watch.Feed[string]) {
+		{"one LOST takes the place of the first, and is told with the dispatcher's stamp", func(f *watch.Feed[string]) {
 			for stamp := range tree.Stamp(5) {
-				f.Tell(5+stamp, "b", 1)
+				f.AddEvent(5+stamp, "b", 1)
 			}
 		}, 20, []string{"LOST{20} told 20"}},
 		{"what is behind an answer is lost behind it, because the answer may be of a new watch", func(f *watch.Feed[string]) {
-			f.Tell(3, "a", 1)
+			f.AddEvent(3, "a", 1)
 			f.Answer(4, "answer")
 			for stamp := range tree.Stamp(5) {
-				f.Tell(5+stamp, "b", 1)
+				f.AddEvent(5+stamp, "b", 1)
 			}
 		}, 20, []string{"LOST{3} told 3", "answer told 4", "LOST{20} told 20"}},
 		{"what is behind an answer does not join a LOST in front of it", func(f *watch.Feed[string]) {
 			f.Lose(3, 10)
 			f.Answer(10, "answer")
-			f.Tell(11, "a", 1)
+			f.AddEvent(11, "a", 1)
 		}, 20, []string{"LOST{10} told 10", "answer", "a told 11"}},
 		{"bytes count too", func(f *watch.Feed[string]) {
-			f.Tell(3, "a", 60)
-			f.Tell(4, "b", 60)
+			f.AddEvent(3, "a", 60)
+			f.AddEvent(4, "b", 60)
 		}, 20, []string{"LOST{20} told 20"}},
 		{"kept events stay, and a LOST in front of one does not cover it", func(f *watch.Feed[string]) {
-			f.Tell(3, "a", 1)
-			f.Keep(7, "once")
-			f.Tell(8, "b", 1)
-			f.Tell(9, "c", 1)
-			f.Tell(10, "d", 1)
+			f.AddEvent(3, "a", 1)
+			f.AddOneShot(7, "once")
+			f.AddEvent(8, "b", 1)
+			f.AddEvent(9, "c", 1)
+			f.AddEvent(10, "d", 1)
 		}, 20, []string{"LOST{3} told 3", "once told 7", "LOST{20} told 20"}},
 		{"what gives way with a kept event's stamp is lost behind it", func(f *watch.Feed[string]) {
-			f.Tell(3, "a", 1)
-			f.Tell(7, "b", 1)
-			f.Keep(7, "once")
-			f.Tell(8, "c", 1)
-			f.Tell(9, "d", 1)
+			f.AddEvent(3, "a", 1)
+			f.AddEvent(7, "b", 1)
+			f.AddOneShot(7, "once")
+			f.AddEvent(8, "c", 1)
+			f.AddEvent(9, "d", 1)
 		}, 20, []string{"LOST{6} told 6", "once", "LOST{20} told 20"}},
 		{"nothing is lost in front if all has the kept event's stamp", func(f *watch.Feed[string]) {
-			f.Tell(7, "a", 1)
-			f.Keep(7, "once")
-			f.Tell(7, "b", 1)
-			f.Tell(7, "c", 1)
-			f.Tell(7, "d", 1)
+			f.AddEvent(7, "a", 1)
+			f.AddOneShot(7, "once")
+			f.AddEvent(7, "b", 1)
+			f.AddEvent(7, "c", 1)
+			f.AddEvent(7, "d", 1)
 		}, 20, []string{"once", "LOST{20} told 20"}},
 		{"a LOST is parted by a kept event of a stamp that it covers", func(f *watch.Feed[string]) {
 			f.Lose(3, 10)
 			f.Answer(10, "answer")
-			f.Keep(8, "once")
+			f.AddOneShot(8, "once")
 		}, 20, []string{"LOST{7} told 7", "answer", "once", "LOST{20} told 20"}},
 		{"kept events in front of a LOST for older changes do not raise told", func(f *watch.Feed[string]) {
-			f.Keep(8, "once")
-			f.Keep(9, "once more")
+			f.AddOneShot(8, "once")
+			f.AddOneShot(9, "once more")
 			f.Lose(3, 10)
 		}, 10, []string{"once", "once more", "LOST{10} told 10"}},
 		{"a LOST that turns out to cover older changes", func(f *watch.Feed[string]) {
-			f.Keep(2, "first")
-			f.Keep(8, "once")
+			f.AddOneShot(2, "first")
+			f.AddOneShot(8, "once")
 			f.Lose(10, 11)
 			f.Answer(11, "answer")
 			f.Lose(3, 12)
-			f.Keep(20, "later")
+			f.AddOneShot(20, "later")
 		}, 20, []string{"first told 2", "once", "LOST{11}", "answer", "LOST{12} told 12", "later told 20"}},
 		{"a LOST that comes to cover older changes", func(f *watch.Feed[string]) {
-			f.Keep(2, "first")
-			f.Keep(8, "once")
+			f.AddOneShot(2, "first")
+			f.AddOneShot(8, "once")
 			f.Lose(10, 11)
 			f.Lose(3, 12)
-			f.Keep(20, "later")
+			f.AddOneShot(20, "later")
 		}, 20, []string{"first told 2", "once", "LOST{12} told 12", "later told 20"}},
-		{"a LOST of which the lane has passed a part", func(f *watch.Feed[string]) {
+		{"a LOST of which the dispatcher has passed a part", func(f *watch.Feed[string]) {
 			f.Lose(3, 10)
 		}, 6, []string{"LOST{6} told 6"}},
 		{"an answer with an old stamp changes nothing", func(f *watch.Feed[string]) {
-			f.Tell(7, "a", 1)
+			f.AddEvent(7, "a", 1)
 			f.Answer(2, "repeated")
-			f.Tell(7, "b", 1)
+			f.AddEvent(7, "b", 1)
 		}, 9, []string{"a", "repeated", "b told 7"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := watch.NewFeed[string](limits)
 			c.do(f)
-			if got := sent(f, c.lane, nil); !slices.Equal(got, c.want) {
+			if got := sent(f, c.root, nil); !slices.Equal(got, c.want) {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})
 	}
 }
 
-// TestFeedGoesOnAfterLost: later events are told, and a new LOST covers what gives way later.
+// TestFeedGoesOnAfterLost: later events are delivered, and a new LOST covers later dropped ones.
 func TestFeedGoesOnAfterLost(t *testing.T) {
 	f := watch.NewFeed[string](watch.FeedLimits{Events: 1, Bytes: 100})
-	f.Tell(3, "a", 1)
-	f.Tell(4, "b", 1)
+	f.AddEvent(3, "a", 1)
+	f.AddEvent(4, "b", 1)
 	got := sent(f, 5, nil)
-	f.Tell(6, "c", 1)
+	f.AddEvent(6, "c", 1)
 	got = append(got, sent(f, 6, nil)...)
-	f.Tell(7, "d", 1)
-	f.Tell(8, "e", 1)
+	f.AddEvent(7, "d", 1)
+	f.AddEvent(8, "e", 1)
 	got = append(got, sent(f, 9, nil)...)
 	if want := []string{"LOST{5} told 5", "c told 6", "LOST{9} told 9"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
@@ -159,25 +159,25 @@ func TestFeedGoesOnAfterLost(t *testing.T) {
 	}
 }
 
-// TestFeedLostAbovePass: what a LOST covers of a pass that goes on is lost in a second one.
+// TestFeedLostAbovePass: events covered by the LOST of an unfinished pass are lost in a second one.
 func TestFeedLostAbovePass(t *testing.T) {
 	f := watch.NewFeed[string](watch.FeedLimits{Events: 1, Bytes: 100})
-	f.Tell(3, "a", 1)
-	f.Tell(7, "b", 1)
+	f.AddEvent(3, "a", 1)
+	f.AddEvent(7, "b", 1)
 	got := sent(f, 5, nil)
-	f.Keep(7, "once")
+	f.AddOneShot(7, "once")
 	got = append(got, sent(f, 8, nil)...)
 	if want := []string{"LOST{5} told 5", "LOST{6} told 6", "once", "LOST{8} told 8"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
-// TestFeedWaitsForAnswers: what is behind an answer that is being encoded is not sent before it (G2).
+// TestFeedWaitsForAnswers: what is behind an answer that is being encoded is not sent before it (G2 atomic reads).
 func TestFeedWaitsForAnswers(t *testing.T) {
 	f := watch.NewFeed[string](watch.DefaultFeedLimits())
-	f.Tell(3, "before", 1)
+	f.AddEvent(3, "before", 1)
 	f.Answer(3, "answer")
-	f.Tell(4, "after", 1)
+	f.AddEvent(4, "after", 1)
 	encoded := false
 	ready := func(string) bool { return encoded }
 	if got, want := sent(f, 9, ready), []string{"before told 3"}; !slices.Equal(got, want) {
@@ -189,11 +189,12 @@ func TestFeedWaitsForAnswers(t *testing.T) {
 	}
 }
 
-// TestQuietConnectionIsToldTheLanesStamp: a second after the last rise of told, to the nanosecond (V5).
-func TestQuietConnectionIsToldTheLanesStamp(t *testing.T) {
+// TestQuietConnectionGetsTheDispatchersStamp: a second after the last rise of told, to the nanosecond (V5 stamps for
+// idle watchers).
+func TestQuietConnectionGetsTheDispatchersStamp(t *testing.T) {
 	f := watch.NewFeed[string](watch.DefaultFeedLimits())
 	now := time.Unix(1000, 0)
-	f.Tell(3, "a", 1)
+	f.AddEvent(3, "a", 1)
 	if _, due := f.Due(now, 9); due {
 		t.Error("due while an event is unsent")
 	}
@@ -204,7 +205,7 @@ func TestQuietConnectionIsToldTheLanesStamp(t *testing.T) {
 	if _, due := f.Due(now.Add(watch.QuietAfter), 3); due {
 		t.Error("due without anything new")
 	}
-	if stamp, due := f.Due(now.Add(watch.QuietAfter), 9); !due || stamp != 9 || f.Told() != 9 {
+	if stamp, due := f.Due(now.Add(watch.QuietAfter), 9); !due || stamp != 9 || f.Delivered() != 9 {
 		t.Errorf("told %v, %v", stamp, due)
 	}
 	if _, due := f.Due(now.Add(2*watch.QuietAfter-1), 10); due {
@@ -217,7 +218,7 @@ func TestFeedIsBounded(t *testing.T) {
 	f := watch.NewFeed[string](watch.DefaultFeedLimits())
 	most := 0
 	for stamp := tree.Stamp(1); stamp <= 1_000_000; stamp++ {
-		f.Tell(stamp/3, "event", 100) // three changes share a stamp
+		f.AddEvent(stamp/3, "event", 100) // three changes share a stamp
 		most = max(most, f.Len())
 	}
 	if limit := watch.DefaultFeedLimits().Events; most != limit || f.Len() != 1 {

@@ -6,24 +6,24 @@ import (
 	"holdfast/tree"
 )
 
-// Sent is what a feed gives to be sent.
+// Sent is an event, an answer or a LOST that a feed returns for sending.
 type Sent[T any] struct {
-	// Value is the event or the answer, if it is no LOST.
+	// Value is the event or the answer; zero for a LOST.
 	Value T
-	// Lost says that changes up to Stamp which persistent or recursive watches match may be missing, and that later ones
-	// will be told (V6). Stamp is 0 for anything else.
+	// Lost says that events of persistent and recursive watches up to Stamp may be missing, and that later events
+	// follow (V6 LOST). Stamp is 0 unless Lost is set.
 	Lost  bool
 	Stamp tree.Stamp
-	// Told is the highest stamp that the client may come back from once it has this: what it was owed up to there has
-	// been sent. It never falls.
-	Told tree.Stamp
+	// Delivered is the highest stamp that the client may resume from once it has this value: all events up to Delivered
+	// have been sent. Delivered never falls.
+	Delivered tree.Stamp
 }
 
-// Next takes the next thing to send out of the feed; false if there is none now. lane is the stamp of the lane's root:
-// what was added during a pass is sent when the pass has ended, because only then it is known what else its changes
-// make. ready reports whether an answer has been encoded; what is behind one that has not been waits for it (G2). A nil
-// ready is for answers that always are.
-func (f *Feed[T]) Next(now time.Time, lane tree.Stamp, ready func(T) bool) (Sent[T], bool) {
+// Next removes and returns the next event, answer or LOST; false if none can be sent now. root is the stamp of the
+// dispatcher's root: entries above root wait until the pass has ended, because the pass may add more events of the same
+// changes. ready reports whether an answer has been encoded. An answer that is not ready blocks the entries behind it
+// (G2 atomic reads). With a nil ready, all answers are ready.
+func (f *Feed[T]) Next(now time.Time, root tree.Stamp, ready func(T) bool) (Sent[T], bool) {
 	for len(f.queue) > 0 && f.queue[0].class == void {
 		f.pop()
 	}
@@ -33,40 +33,40 @@ func (f *Feed[T]) Next(now time.Time, lane tree.Stamp, ready func(T) bool) (Sent
 	e := f.queue[0]
 	switch {
 	case e.class == lost:
-		return f.sendLost(now, lane)
-	case e.stamp > lane, e.class == answer && ready != nil && !ready(e.value):
+		return f.sendLost(now, root)
+	case e.stamp > root, e.class == answer && ready != nil && !ready(e.value):
 		return Sent[T]{}, false
 	}
 	f.pop()
 	f.rise(now, e, e.stamp)
-	return Sent[T]{Value: e.value, Told: f.told}, true
+	return Sent[T]{Value: e.value, Delivered: f.delivered}, true
 }
 
-// sendLost sends the LOST at the head of the queue. It covers all up to lane if nothing is behind it: so s is set when
-// it is written (V6). What it covers above lane stays in the queue.
-func (f *Feed[T]) sendLost(now time.Time, lane tree.Stamp) (Sent[T], bool) {
+// sendLost sends the LOST at the head of the queue. A LOST that is the only entry covers all stamps up to root, so its
+// stamp is set when it is sent (V6). The part above root stays in the queue.
+func (f *Feed[T]) sendLost(now time.Time, root tree.Stamp) (Sent[T], bool) {
 	e := &f.queue[0]
 	last := e.stamp
 	switch {
-	case e.low > lane:
+	case e.low > root:
 		return Sent[T]{}, false
-	case last > lane:
-		last, e.low = lane, lane+1
+	case last > root:
+		last, e.low = root, root+1
 		f.rise(now, *e, last)
 	default:
 		if f.openLost == f.first && f.lostIsLast() {
-			last = lane
+			last = root
 		}
 		f.rise(now, *e, last)
 		f.pop()
 	}
-	return Sent[T]{Lost: true, Stamp: last, Told: f.told}, true
+	return Sent[T]{Lost: true, Stamp: last, Delivered: f.delivered}, true
 }
 
-// rise raises told to stamp, with an entry that is sent.
+// rise raises delivered to stamp when the entry is sent.
 func (f *Feed[T]) rise(now time.Time, e entry[T], stamp tree.Stamp) {
-	if !e.mute && stamp > f.told {
-		f.told, f.spoke = stamp, now
+	if !e.mute && stamp > f.delivered {
+		f.delivered, f.spoke = stamp, now
 	}
 }
 
@@ -83,23 +83,24 @@ func (f *Feed[T]) pop() {
 	}
 }
 
-// Due returns the stamp to tell a connection with watches that is told nothing else: lane, that of the lane's root,
-// once nothing was told for [QuietAfter] (V5). It counts as told then. false means that nothing is due.
-func (f *Feed[T]) Due(now time.Time, lane tree.Stamp) (tree.Stamp, bool) {
-	if len(f.queue) > 0 || lane <= f.told || now.Sub(f.spoke) < QuietAfter {
+// Due returns the stamp to send to a connection with watches that has been idle for [QuietAfter]: root, the stamp of
+// the dispatcher's root (V5 stamps for idle watchers). Delivered rises to this stamp. Due returns false if no stamp is
+// due.
+func (f *Feed[T]) Due(now time.Time, root tree.Stamp) (tree.Stamp, bool) {
+	if len(f.queue) > 0 || root <= f.delivered || now.Sub(f.spoke) < QuietAfter {
 		return 0, false
 	}
-	f.told, f.spoke = lane, now
-	return lane, true
+	f.delivered, f.spoke = root, now
+	return root, true
 }
 
-// Told returns the highest stamp that the client may come back from.
-func (f *Feed[T]) Told() tree.Stamp { return f.told }
+// Delivered returns the highest stamp that the client may resume from.
+func (f *Feed[T]) Delivered() tree.Stamp { return f.delivered }
 
-// Len returns how much is unsent: events, answers and LOSTs.
+// Len returns the number of unsent events, answers and LOSTs.
 func (f *Feed[T]) Len() int { return len(f.queue) }
 
-// collapse lets a LOST take the place of the events that Tell has added (V6).
+// collapse replaces the events of AddEvent by a LOST (V6).
 func (f *Feed[T]) collapse() {
 	old := f.queue
 	f.queue = make([]entry[T], 0, len(old)-f.events+1)
@@ -115,14 +116,14 @@ func (f *Feed[T]) collapse() {
 	}
 }
 
-// hush keeps told below low until what is added next has been sent. Those that raise told do so in the order of their
-// stamps, so it looks at no more entries than it changes.
-func (f *Feed[T]) hush(low tree.Stamp) {
+// muteFrom keeps delivered below low until the next added entry has been sent. The entries that raise delivered have
+// rising stamps, so muteFrom visits only entries that it changes.
+func (f *Feed[T]) muteFrom(low tree.Stamp) {
 	f.rising = f.muted(f.rising, low)
 }
 
-// muted mutes the entries that raise told to low or above, from the one with the number n backwards. It returns the
-// number of the last that still raises told.
+// muted goes backwards from entry n and mutes the entries that raise delivered to low or above. It returns the number
+// of the last entry that still raises delivered.
 func (f *Feed[T]) muted(n int, low tree.Stamp) int {
 	for n >= f.first && f.at(n).stamp >= low {
 		f.at(n).mute = true
@@ -131,7 +132,7 @@ func (f *Feed[T]) muted(n int, low tree.Stamp) int {
 	return n
 }
 
-// lower lets a LOST cover stamps from low on too.
+// lower extends a LOST down to the stamp low.
 func (f *Feed[T]) lower(l *entry[T], low tree.Stamp) {
 	if low < l.low {
 		l.low, l.before = low, f.muted(l.before, low)

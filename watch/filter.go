@@ -7,15 +7,16 @@ import (
 	"holdfast/tree"
 )
 
-// filterBits is the size of a [filter]: 2 KiB, so that the usual chunk of 256 changes has a false hit in one of a
-// thousand look-ups. Each key sets filterHashes bits.
+// filterBits is the size of a [filter]: 2 KiB give a chunk of 256 changes one false hit in a thousand look-ups. Each
+// key sets filterHashes bits.
 const (
 	filterBits   = 1 << 14
 	filterHashes = 3
 )
 
-// filter is a Bloom filter of what the changes of a chunk concern. A resumption skips chunks that cannot concern its
-// watches. Without: each client of a lost node goes through all changes since (V4).
+// filter is a Bloom filter of the paths that the changes of a chunk concern. A resumption skips chunks without a change
+// for its watches. Without filters, each client of a lost node would scan all changes since its last stamp (V4 resumed
+// watches).
 type filter [filterBits / 64]uint64
 
 // bit returns the word and the mask of one of the bits of a key.
@@ -45,15 +46,16 @@ func (f *filter) hasAny(keys []uint64) bool {
 	return slices.ContainsFunc(keys, f.has)
 }
 
-// pathKeys makes the keys of filters from paths. Its value is random, so that nobody can choose paths with equal keys.
+// pathKeys computes the keys of filters from paths. The random seed keeps clients from choosing paths with equal keys.
 type pathKeys uint64
 
 func newPathKeys() pathKeys { return pathKeys(rand.Uint64()) }
 
-// below sets the key for all below a path apart from the key for the path itself.
+// below makes the key for everything below a path differ from the key for the path itself.
 const below = 0x9e3779b97f4a7c15
 
-// ofChange adds the keys of a change: of the paths whose own watches it is for, and of all paths that it is below.
+// ofChange adds the keys of a change: one for the changed path, one for its parent unless only data has changed, and
+// one for everything below each ancestor.
 func (k pathKeys) ofChange(c *tree.Change, f *filter) {
 	hash, parent := k.root(), k.root()
 	for i := 1; i < len(c.Path); i++ {
@@ -70,7 +72,7 @@ func (k pathKeys) ofChange(c *tree.Change, f *filter) {
 	}
 }
 
-// ofWatch appends the keys of which a change has one that lasting watches of the kinds on a path are for.
+// ofWatch appends the keys of a lasting watch. Every change that the watch matches has at least one of these keys.
 func (k pathKeys) ofWatch(keys []uint64, path string, kinds Kinds) []uint64 {
 	hash := k.root()
 	for i := 1; i < len(path); i++ {
@@ -85,10 +87,10 @@ func (k pathKeys) ofWatch(keys []uint64, path string, kinds Kinds) []uint64 {
 
 func (k pathKeys) root() uint64 { return uint64(k) }
 
-// hashed is a step of FNV-1a: the hash of each beginning of a path comes on the way to the hash of the path.
+// hashed is a step of FNV-1a. Hashing a path byte by byte also gives the hash of each ancestor.
 func hashed(hash uint64, b byte) uint64 { return (hash ^ uint64(b)) * 0x100000001b3 }
 
-// mixed spreads what differs in a hash over all its bits.
+// mixed spreads the entropy of a hash over all bits.
 func mixed(hash uint64) uint64 {
 	hash = (hash ^ hash>>33) * 0xff51afd7ed558ccd
 	hash = (hash ^ hash>>33) * 0xc4ceb9fe1a85ec53

@@ -2,33 +2,34 @@ package watch
 
 import "holdfast/tree"
 
-// Event is an event that a connection is told.
+// Event is an event for one connection.
 type Event struct {
 	tree.Event
-	// Once says that a one-shot watch ends with the event. It must then reach the connection, whatever becomes of others
-	// (V6).
+	// Once says that the event ends a one-shot watch. Such an event must reach the connection, even when others are
+	// dropped (V6 LOST).
 	Once bool
 }
 
-// Fire calls f for each event that a change makes, and removes the one-shot watches that end with it. A change of an
-// index up to the lane's own makes none (V2).
+// Fire calls f for each event of a change, and removes the one-shot watches that the events end. Fire ignores changes
+// up to the dispatcher's own index (V2 each event once).
 //
-// A connection hears of an event once, however many of its watches match. It hears of a created or deleted entry
-// first, and then, if it watches the parent, of the changed children. It hears of nothing that it may not read (V8),
-// and that leaves its one-shot watches in place. ZooKeeper removes them then, and the client cannot know.
+// A connection gets an event once, however many of its watches match. The event of a created or deleted entry
+// comes before the event of its parent's changed children. A connection gets no event that its principals may not read
+// (V8 events need READ), and keeps its one-shot watches then. ZooKeeper removes such watches, and its client cannot
+// know.
 //
 // f must not use the table.
 func (t *Table[C]) Fire(c *tree.Change, f func(to *Connection[C], e Event)) {
 	if c.Stamp.Index() <= t.index {
 		return
 	}
-	t.tell(notice{event: eventOf(c), acl: c.ACL}, f)
+	t.deliver(notice{event: eventOf(c), acl: c.ACL}, f)
 	if e, ok := parentEventOf(c); ok {
-		t.tell(notice{event: e, acl: c.Parent}, f)
+		t.deliver(notice{event: e, acl: c.Parent}, f)
 	}
 }
 
-// notice is an event, and the access list of the entry that it is about.
+// notice is an event with the access list of its entry.
 type notice struct {
 	event tree.Event
 	acl   *tree.ACL
@@ -36,35 +37,35 @@ type notice struct {
 	public bool
 }
 
-// may reports whether principals may hear of the event (V8).
+// may reports whether principals may receive the event (V8).
 func (n *notice) may(principals []tree.Principal) bool {
 	return n.public || readable(n.acl, principals)
 }
 
-// readable reports whether an access list lets principals read. No list lets nobody.
+// readable reports whether an access list lets principals read. Without a list, nobody may read.
 func readable(acl *tree.ACL, principals []tree.Principal) bool {
 	return acl != nil && acl.Grants(tree.Read, principals)
 }
 
-// tell tells the watches of an event's path, and those of the paths above, of the event.
-func (t *Table[C]) tell(n notice, f func(*Connection[C], Event)) {
+// deliver delivers an event to the watches of its path, and to recursive watches of the paths above.
+func (t *Table[C]) deliver(n notice, f func(*Connection[C], Event)) {
 	n.public = readable(n.acl, nil)
 	t.round++
-	// The path itself comes first: an event that ends a one-shot watch is then told as such.
-	t.tellAt(&n, n.event.Path, hearing(n.event.Kind), f)
+	// The path itself comes first: f then learns that the event ends a one-shot watch.
+	t.deliverAt(&n, n.event.Path, receivers(n.event.Kind), f)
 	if n.event.Kind == tree.ChildrenChanged || t.recursives == 0 {
 		return
 	}
 	depth := tree.Depth(n.event.Path)
 	for path := tree.Parent(n.event.Path); path != ""; path = tree.Parent(path) {
 		if depth--; t.recursiveAt[depth] > 0 {
-			t.tellAt(&n, path, recursive, f)
+			t.deliverAt(&n, path, recursive, f)
 		}
 	}
 }
 
-// tellAt tells those of the watches on a path that are of the kinds.
-func (t *Table[C]) tellAt(n *notice, path string, kinds Kinds, f func(*Connection[C], Event)) {
+// deliverAt delivers an event to the watches of the kinds on a path.
+func (t *Table[C]) deliverAt(n *notice, path string, kinds Kinds, f func(*Connection[C], Event)) {
 	found := t.find(path)
 	if found == 0 {
 		return
@@ -82,8 +83,8 @@ func (t *Table[C]) tellAt(n *notice, path string, kinds Kinds, f func(*Connectio
 		if once != 0 {
 			t.drop(at, once)
 		}
-		if c.told != t.round {
-			c.told = t.round
+		if c.deliveredIn != t.round {
+			c.deliveredIn = t.round
 			f(c, Event{Event: n.event, Once: once != 0})
 		}
 	}

@@ -1,24 +1,24 @@
 package watch
 
-// indexParts is the number of tables of a [hashIndex]. Each grows alone, so that no insertion among a million copies
-// more than some thousands of places.
+// indexParts is the number of tables of a [hashIndex]. Each table grows alone, so no insertion among a million copies
+// more than a few thousand slots.
 const indexParts = 256
 
-// hashIndex finds numbers of things by hashes of the things. It is a hash table with open addressing, whose owner keeps
-// the things and compares them. A number takes 5 to 11 bytes, against some 30 in a Go map.
+// hashIndex finds the numbers of items by the hashes of the items. It is a hash table with open addressing; the owner
+// keeps the items and compares them. A number costs 5 to 11 bytes, compared with about 30 in a Go map.
 type hashIndex struct{ parts [indexParts]hashPart }
 
 type hashPart struct {
-	slots []uint32 // 0 is no number
+	slots []uint32 // 0 is an empty slot
 	used  int
 }
 
-// smallestPart is the number of slots of a part that has any.
+// smallestPart is the number of slots of the smallest part that is not empty.
 const smallestPart = 4
 
 func (x *hashIndex) part(hash uint32) *hashPart { return &x.parts[hash>>24] }
 
-// find returns the number with a hash that is the wanted one; 0 if there is none.
+// find returns the number with the hash for which wanted returns true; 0 if there is none.
 func (x *hashIndex) find(hash uint32, wanted func(n uint32) bool) uint32 {
 	p := x.part(hash)
 	if p.used == 0 {
@@ -32,7 +32,7 @@ func (x *hashIndex) find(hash uint32, wanted func(n uint32) bool) uint32 {
 	}
 }
 
-// add adds a number that is not in the index. hashOf tells the hash of any number of the index.
+// add adds a number that is not in the index. hashOf returns the hash of any number in the index.
 func (x *hashIndex) add(n uint32, hashOf func(n uint32) uint32) {
 	p := x.part(hashOf(n))
 	if 4*(p.used+1) > 3*len(p.slots) {
@@ -61,8 +61,8 @@ func (p *hashPart) resize(size int, hashOf func(n uint32) uint32) {
 	}
 }
 
-// remove takes out a number that is in the index. It moves the numbers behind it forward where their hashes allow, so
-// that no search ends early.
+// remove removes a number from the index. It moves the following numbers forward where their hashes allow, so that no
+// search ends early.
 func (x *hashIndex) remove(n uint32, hashOf func(n uint32) uint32) {
 	hash := hashOf(n)
 	p := x.part(hash)

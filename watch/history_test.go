@@ -9,9 +9,10 @@ import (
 	"holdfast/watch"
 )
 
-// TestHistories plays what lanes, clients and logs do in thousands of orders: slow readers, broken connections that
-// resume from what they were told, overtaken rings, restored and restarted nodes. A list of watches and a list of
-// changes say what each client must have been told (I11), and told stamps never go back (I13).
+// TestHistories plays the actions of dispatchers, clients and logs in thousands of orders: slow readers, broken
+// connections that resume from their stamps, overtaken rings, restored and restarted nodes. A list of watches and a
+// list of changes say what each client must have received (I11 no event missing), and told stamps never go back (I13 no
+// step back).
 func TestHistories(t *testing.T) {
 	heard, losts := 0, 0
 	for seed := range uint64(4000) {
@@ -37,8 +38,8 @@ func TestHistories(t *testing.T) {
 			c.read(1 << 20)
 			c.connect()
 			c.read(1 << 20)
-			if c.verify(n.laneStamp()); c.resuming || c.s != n.laneStamp() {
-				c.fatalf("told %v of %v at the end", c.s, n.laneStamp())
+			if c.verify(n.servedStamp()); c.resuming || c.s != n.servedStamp() {
+				c.fatalf("told %v of %v at the end", c.s, n.servedStamp())
 			}
 			heard, losts = heard+c.heard, losts+c.losts
 		}
@@ -69,7 +70,7 @@ func step(n *node, c *client, rough bool) {
 	case 19:
 		switch {
 		case !rough || n.random.IntN(3) > 0:
-		case n.random.IntN(2) == 0: // a snapshot is installed, while the lane is somewhere before it
+		case n.random.IntN(2) == 0: // a snapshot is installed, while the dispatcher is somewhere before it
 			for range n.random.IntN(4) {
 				n.apply()
 			}

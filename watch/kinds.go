@@ -20,7 +20,7 @@ func Of(kinds ...tree.WatchKind) (k Kinds) {
 // Len returns the number of kinds.
 func (k Kinds) Len() int { return bits.OnesCount8(uint8(k)) }
 
-// Sets of kinds. A persistent or recursive watch lasts until it is removed.
+// Sets of kinds. A persistent or recursive watch stays until the client removes it.
 const (
 	data Kinds = 1 << iota
 	exists
@@ -28,15 +28,14 @@ const (
 	persistent
 	recursive
 
-	// OneShot watches end with their first event, Lasting ones do not.
+	// OneShot watches end with their first event; Lasting watches do not.
 	OneShot = data | exists | child
 	Lasting = persistent | recursive
 	// All is every kind.
 	All = OneShot | Lasting
 )
 
-// OfWatcherType returns the kinds that ZooKeeper's removeWatches means by a type of watchers (N-22); false if there is
-// no such type.
+// OfWatcherType returns the kinds for a watcher type of ZooKeeper's removeWatches (N-22); false for an unknown type.
 func OfWatcherType(watcherType int32) (Kinds, bool) {
 	switch watcherType {
 	case 1:
@@ -54,9 +53,9 @@ func OfWatcherType(watcherType int32) (Kinds, bool) {
 	}
 }
 
-// hearing returns the kinds of watches on a path that an event on the path is for (W-04, X-23). Recursive watches get
-// no ChildrenChanged: they are told of the child itself (V1, W-05).
-func hearing(e tree.EventKind) Kinds {
+// receivers returns the kinds of watches on a path that receive an event on this path (W-04, X-23). Recursive watches
+// get no ChildrenChanged, because they get the event of the child itself (V1 kinds of watches, W-05).
+func receivers(e tree.EventKind) Kinds {
 	switch e {
 	case tree.EntryCreated:
 		return exists | persistent | recursive
@@ -71,7 +70,7 @@ func hearing(e tree.EventKind) Kinds {
 	}
 }
 
-// eventOf returns what a change is for those that watch the entry itself.
+// eventOf returns the event of a change for watches on the entry itself.
 func eventOf(c *tree.Change) tree.Event {
 	e := tree.Event{Stamp: c.Stamp, Path: c.Path}
 	switch c.Kind {
@@ -87,7 +86,7 @@ func eventOf(c *tree.Change) tree.Event {
 	return e
 }
 
-// parentEventOf returns what a change is for those that watch the entry above; false if it is nothing.
+// parentEventOf returns the event of a change for watches on the parent; false if there is none.
 func parentEventOf(c *tree.Change) (tree.Event, bool) {
 	if c.Kind == tree.DataSet || c.Path == tree.Root {
 		return tree.Event{}, false

@@ -18,9 +18,9 @@ func longPath(n, bytes int) string {
 	return path + strings.Repeat("a", bytes-len(path))
 }
 
-// opens opens a connection on a node of its own: it shares its room with nobody.
+// opens opens a connection on a node of its own: it shares its memory with nobody.
 func opens[C any](table *watch.Table[C], owner C, principals []tree.Principal) *watch.Connection[C] {
-	return table.Open(owner, principals, fair.NewRoom[string](watch.MaxNodeBytes).Share(""))
+	return table.Open(owner, principals, fair.NewBudget[string](watch.MaxNodeBytes).Share(""))
 }
 
 // refuses requires that a watch is refused for its bytes, by the limit of the name.
@@ -32,12 +32,12 @@ func refuses(t *testing.T, err error, name string, most int) {
 	}
 }
 
-// V1: watches are bounded in bytes as they are kept. A refused watch leaves nothing behind, several kinds on a path
-// count once, and what is removed makes room.
+// V1: watches are bounded by their size in bytes. A refused watch leaves nothing behind, several kinds on a path count
+// once, and removed watches free memory.
 func TestV1BytesOfWatchesAreBounded(t *testing.T) {
 	const each, ofConnection, long = 4 * (1024 + 96), 4, 1024
 	table := watch.NewTable[int](each, 0)
-	room := fair.NewRoom[string](1 << 20)
+	room := fair.NewBudget[string](1 << 20)
 	c := table.Open(0, nil, room.Share("a"))
 	fills := func() {
 		t.Helper()
@@ -49,8 +49,8 @@ func TestV1BytesOfWatchesAreBounded(t *testing.T) {
 			}
 		}
 		refuses(t, table.Add(c, "/a", tree.WatchData), "watch_bytes_per_connection", each)
-		if room.Taken() != each || c.Watches() != 2*ofConnection || table.Paths() != ofConnection {
-			t.Errorf("%d watches count %d bytes", c.Watches(), room.Taken())
+		if room.Used() != each || c.Watches() != 2*ofConnection || table.Paths() != ofConnection {
+			t.Errorf("%d watches count %d bytes", c.Watches(), room.Used())
 		}
 	}
 	fills()
@@ -63,18 +63,19 @@ func TestV1BytesOfWatchesAreBounded(t *testing.T) {
 		t.Errorf("after a path is watched no more: %v", err)
 	}
 	table.Close(c)
-	if room.Taken() != 0 || table.Watches() != 0 {
-		t.Errorf("%d watches and %d bytes are left of a closed connection", table.Watches(), room.Taken())
+	if room.Used() != 0 || table.Watches() != 0 {
+		t.Errorf("%d watches and %d bytes are left of a closed connection", table.Watches(), room.Used())
 	}
 	c = table.Open(0, nil, room.Share("a"))
 	fills()
 }
 
-// V1: however many connections a principal opens, and whatever it watches, another principal finds room at the node.
-func TestV1APrincipalLeavesRoomForWatches(t *testing.T) {
+// V1: however many connections a principal opens, and whatever it watches, another principal can add watches at the
+// node.
+func TestV1APrincipalLeavesMemoryForWatches(t *testing.T) {
 	const limit, long = 1 << 20, 4000
-	room := fair.NewRoom[string](limit)
-	tables := []*watch.Table[int]{watch.NewTable[int](limit/16, 0), watch.NewTable[int](limit/16, 0)} // two lanes
+	room := fair.NewBudget[string](limit)
+	tables := []*watch.Table[int]{watch.NewTable[int](limit/16, 0), watch.NewTable[int](limit/16, 0)} // two dispatchers
 	var refused error
 	for n := 0; refused == nil; n++ {
 		c := tables[n%2].Open(n, nil, room.Share("ip:10.0.0.1"))
@@ -83,7 +84,7 @@ func TestV1APrincipalLeavesRoomForWatches(t *testing.T) {
 		}
 	}
 	refuses(t, refused, "watch_bytes_per_node", limit)
-	if taken := room.Taken(); taken > limit*3/4 || taken < limit/2 {
+	if taken := room.Used(); taken > limit*3/4 || taken < limit/2 {
 		t.Errorf("a principal took %d of %d bytes", taken, limit)
 	}
 	other := tables[0].Open(0, nil, room.Share("ip:10.0.0.2"))

@@ -27,20 +27,20 @@ type noDigest struct{}
 func (noDigest) Add([]byte)    {}
 func (noDigest) Remove([]byte) {}
 
-// node is one node with one lane, as the package's caller has to write it: the log is applied to the tree, the ring and
-// the published root; the lane passes; connections read, register, resume and break.
+// node is one node with one dispatcher, as the package's caller has to write it: the log is applied to the tree, the
+// ring and the published root; the dispatcher passes; connections read, register, resume and break.
 type node struct {
 	random *rand.Rand
 	tree   *store.Tree
 	ring   *watch.TreeRing
 	table  *watch.Table[*client]
-	// index and root are the published ones, lane is the lane's root, whose index is the table's.
-	index      uint64
-	root, lane *store.Root
-	limits     watch.RingLimits
-	feeds      watch.FeedLimits
-	all        []tree.Change
-	clients    []*client
+	// index and root are the published ones, dispatcher is the dispatcher's root, whose index is the table's.
+	index        uint64
+	root, served *store.Root
+	limits       watch.RingLimits
+	feeds        watch.FeedLimits
+	all          []tree.Change
+	clients      []*client
 }
 
 func newNode(random *rand.Rand, limits watch.RingLimits, feeds watch.FeedLimits) *node {
@@ -55,7 +55,7 @@ func newNode(random *rand.Rand, limits watch.RingLimits, feeds watch.FeedLimits)
 func (n *node) start() {
 	n.ring = watch.NewTreeRing(n.limits, n.index)
 	n.table = watch.NewTable[*client](watch.MaxConnectionBytes, n.index)
-	n.lane = n.root
+	n.served = n.root
 }
 
 var historyPaths = []string{"/a", "/a/b", "/a/b/c", "/a/d", "/ab", "/p", "/p/q"}
@@ -105,12 +105,12 @@ func (n *node) op() tree.Op {
 	}
 }
 
-// pass is one pass of the lane (G1, V6).
+// pass is one pass of the dispatcher (G1 order per connection, V6 LOST).
 func (n *node) pass() {
 	index, root := n.index, n.root
 	push := func(to *watch.Connection[*client], e watch.Event) { to.Owner.push(e) }
 	between, ok := n.ring.Range(watch.End(n.table.Index()), watch.End(index))
-	n.lane = root
+	n.served = root
 	if !ok {
 		from := watch.End(n.table.Index())
 		n.table.Skip(index, root, push, func(c *watch.Connection[*client], first, last tree.Stamp) {
@@ -128,4 +128,4 @@ func (n *node) pass() {
 	n.table.Advance(index)
 }
 
-func (n *node) laneStamp() tree.Stamp { return watch.End(n.table.Index()) }
+func (n *node) servedStamp() tree.Stamp { return watch.End(n.table.Index()) }

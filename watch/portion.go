@@ -6,24 +6,26 @@ import (
 	"holdfast/tree"
 )
 
-// Portion tells a part of what the lasting watches of a resumption are owed, as much as fits, and registers nothing. It
-// returns how far that went, which the next portion, or the resumption, begins from. With nil all that is left fits:
-// nothing was told, and [Table.Resume] tells it. So it does if the ring no longer has all of it.
+// Portion calls f for a part of the missed events of a resumption's lasting watches, as many as fit, and registers
+// nothing. It returns the end of this part, where the next portion or the resumption begins. Portion returns nil,
+// without calling f, when all remaining events fit or the ring no longer has all of them; [Table.Resume] then delivers
+// the rest.
 //
-// A resumption tells all at once, and what does not fit into a [Feed] becomes a LOST. A client of ZooKeeper has no word
-// for that. Without portions, one that is owed more than fits is disconnected for it, comes back, and is owed the same.
+// A resumption delivers all events at once, and a LOST replaces events that do not fit into a [Feed]. ZooKeeper's
+// protocol has no LOST. Without portions, the node would disconnect a ZooKeeper client that has missed too many events;
+// the client would come back and have missed the same events.
 func (t *Table[C]) Portion(c *Connection[C], r Resumption, changes *TreeRing, fits func(tree.Event) bool,
 	f func(Event),
 ) *tree.Portion {
 	var lasting lastingWatches
-	lasting.kinds, lasting.told = map[string]Kinds{}, r.Told.Events
+	lasting.kinds, lasting.delivered = map[string]Kinds{}, r.Delivered.Events
 	for _, w := range r.Watches {
 		if checkWatch(w.Path, w.Kind) != nil {
-			return nil // the resumption says so
+			return nil // the resumption returns the error
 		}
 		lasting.add(w)
 	}
-	after := max(r.From, r.Told.Through)
+	after := max(r.From, r.Delivered.Through)
 	if len(lasting.kinds) == 0 || after > End(t.index) {
 		return nil
 	}
@@ -35,19 +37,19 @@ func (t *Table[C]) Portion(c *Connection[C], r Resumption, changes *TreeRing, fi
 	if all || len(part) == 0 {
 		return nil
 	}
-	told := portionOf(part, r.Told, after)
+	sent := portionOf(part, r.Delivered, after)
 	for _, e := range part {
 		f(Event{Event: e})
 	}
-	return &told
+	return &sent
 }
 
-// first returns the first events that changes made for the watches, as many as fit, and whether those are all.
+// first returns the first events of the changes for the watches, as many as fit, and reports whether these are all.
 func (l *lastingWatches) first(between iter.Seq[*tree.Change], principals []tree.Principal, fits func(tree.Event) bool,
 ) (part []tree.Event, all bool) {
 	all = true
 	for change := range between {
-		l.replay(change, principals, &debts{}, func(e Event) {
+		l.replay(change, principals, &missedEvents{}, func(e Event) {
 			if all = all && fits(e.Event); all {
 				part = append(part, e.Event)
 			}
@@ -59,15 +61,15 @@ func (l *lastingWatches) first(between iter.Seq[*tree.Change], principals []tree
 	return part, all
 }
 
-// portionOf returns how far events go, which follow those of a portion before.
+// portionOf returns the end of part, which follows the portion before.
 func portionOf(part []tree.Event, before tree.Portion, after tree.Stamp) tree.Portion {
 	last := part[len(part)-1].Stamp
-	told := tree.Portion{Through: last - 1}
+	sent := tree.Portion{Through: last - 1}
 	for i := len(part) - 1; i >= 0 && part[i].Stamp == last; i-- {
-		told.Events++
+		sent.Events++
 	}
-	if told.Events == len(part) { // those before may be of the same change
-		told = tree.Portion{Through: after, Events: before.Events + len(part)}
+	if sent.Events == len(part) { // earlier events may belong to the same change
+		sent = tree.Portion{Through: after, Events: before.Events + len(part)}
 	}
-	return told
+	return sent
 }

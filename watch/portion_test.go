@@ -9,8 +9,8 @@ import (
 	"holdfast/watch"
 )
 
-// TestPortionsAreTheWhole: in portions of whatever size a client is told what a resumption tells at once, in the same
-// order, and each event once: also where one transaction makes more events than a portion has.
+// TestPortionsAreTheWhole: in portions of whatever size a client gets the events that a resumption delivers at once, in
+// the same order, and each event once: also where one transaction makes more events than a portion has.
 func TestPortionsAreTheWhole(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 9))
 	paths := []string{"/a", "/a/b", "/a/b/c", "/a/d", "/ab", "/p", "/p/q"}
@@ -70,7 +70,7 @@ func TestPortionsAreTheWhole(t *testing.T) {
 				t.Fatalf("a portion of %d has %d events", size, len(got)-before)
 			}
 			portions++
-			r.Told = *more
+			r.Delivered = *more
 		}
 		table.Close(c)
 		last := resume(r)
@@ -86,7 +86,7 @@ func TestPortionsAreTheWhole(t *testing.T) {
 	}
 }
 
-// A portion tells nothing where a resumption is to say what is wrong, or that changes are lost.
+// A portion delivers nothing where a resumption must report an error, or lost changes.
 func TestNoPortion(t *testing.T) {
 	ring := watch.NewTreeRing(watch.RingLimits{Items: 1, Bytes: 1 << 20}, 0)
 	for index := uint64(1); index <= 9; index++ {
@@ -95,11 +95,11 @@ func TestNoPortion(t *testing.T) {
 	table := watch.NewTable[int](watch.MaxConnectionBytes, 9)
 	lasting := func(path string) []watch.Watch { return []watch.Watch{{Path: path, Kind: tree.WatchPersistent}} }
 	for name, r := range map[string]watch.Resumption{
-		"beyond the ring":   {From: watch.End(1), Watches: lasting("/a")},
-		"of no path":        {From: watch.End(8), Watches: lasting("a")},
-		"ahead of the lane": {From: watch.End(10), Watches: lasting("/a")},
-		"nothing new":       {From: watch.End(9), Watches: lasting("/a")},
-		"one-shots":         {From: watch.End(8), Watches: []watch.Watch{{Path: "/a", Kind: tree.WatchData}}},
+		"beyond the ring":         {From: watch.End(1), Watches: lasting("/a")},
+		"of no path":              {From: watch.End(8), Watches: lasting("a")},
+		"ahead of the dispatcher": {From: watch.End(10), Watches: lasting("/a")},
+		"nothing new":             {From: watch.End(9), Watches: lasting("/a")},
+		"one-shots":               {From: watch.End(8), Watches: []watch.Watch{{Path: "/a", Kind: tree.WatchData}}},
 	} {
 		more := table.Portion(opens(table, 0, nil), r, ring, func(tree.Event) bool { return false }, func(e watch.Event) {
 			t.Errorf("%s: told %+v", name, e)

@@ -11,7 +11,7 @@ import (
 // hash returns the hash of a path.
 func (t *Table[C]) hash(path string) uint32 { return uint32(maphash.String(t.paper.path, path)) }
 
-// find returns the number of a watched path; 0 if nobody watches it.
+// find returns the number of a watched path; 0 if no connection watches it.
 func (t *Table[C]) find(path string) uint32 {
 	hash := t.hash(path)
 	return t.byPath.find(hash, func(n uint32) bool {
@@ -43,15 +43,15 @@ func (t *Table[C]) hashOfRecord(n uint32) uint32 {
 	return t.hashPair(r.connection, r.path)
 }
 
-// link makes a record without kinds for a connection and a path, whose number is at if somebody watches it already. The
-// error is a [session.LimitError].
+// link makes a record without kinds for a connection and a path. at is the path's number; 0 if no connection watches it
+// yet. The error is a [session.LimitError].
 func (t *Table[C]) link(c *Connection[C], path string, at uint32) (uint32, error) {
 	bytes := bytesOf(path)
 	switch {
 	case c.bytes+bytes > t.limit:
 		return 0, overConnection(t.limit)
-	case !c.share.Take(bytes):
-		return 0, overNode(c.share.Room().Limit())
+	case !c.share.Acquire(bytes):
+		return 0, overNode(c.share.Budget().Limit())
 	}
 	c.bytes += bytes
 	if at == 0 {
@@ -72,7 +72,7 @@ func (t *Table[C]) link(c *Connection[C], path string, at uint32) (uint32, error
 	return n, nil
 }
 
-// drop removes kinds that a record has, and the record itself with its last one.
+// drop removes kinds from a record, and the record itself with its last kind.
 func (t *Table[C]) drop(n uint32, kinds Kinds) {
 	r := t.records.at(n)
 	c := *t.connections.at(r.connection)
@@ -91,7 +91,7 @@ func (t *Table[C]) drop(n uint32, kinds Kinds) {
 	}
 }
 
-// unlink takes a record out of its lists, and forgets a path with its last record.
+// unlink removes a record from its lists, and removes a path with its last record.
 func (t *Table[C]) unlink(n uint32, r *record, c *Connection[C]) {
 	t.byPair.remove(n, t.hashOfRecord)
 	w := t.paths.at(r.path)

@@ -7,77 +7,77 @@ import (
 	"holdfast/tree"
 )
 
-// debts are the events that one-shot watches of a [Resumption] are owed, in the order of their stamps.
-type debts struct {
-	owed   []debt
-	places map[tree.Event]int // in owed, while events are added
-	byPath map[string][]int   // places in owed
-	next   int                // all before are settled
+// missedEvents are the missed events of the one-shot watches of a [Resumption], in the order of their stamps.
+type missedEvents struct {
+	events    []missedEvent
+	positions map[tree.Event]int // positions in events; used only while events are added
+	byPath    map[string][]int   // positions in events
+	next      int                // all events before this position are delivered
 }
 
-type debt struct {
+type missedEvent struct {
 	event tree.Event
-	kinds Kinds // none is left of a settled one
+	kinds Kinds // 0 once delivered
 }
 
-// add notes an event that a watch of the kinds is owed. Watches that are owed the same one are told once.
-func (d *debts) add(e tree.Event, kinds Kinds) {
-	if at, ok := d.places[e]; ok {
-		d.owed[at].kinds |= kinds
+// add adds a missed event for a watch of the kinds. Several watches with the same event get it once.
+func (d *missedEvents) add(e tree.Event, kinds Kinds) {
+	if at, ok := d.positions[e]; ok {
+		d.events[at].kinds |= kinds
 		return
 	}
-	if d.places == nil {
-		d.places = map[tree.Event]int{}
+	if d.positions == nil {
+		d.positions = map[tree.Event]int{}
 	}
-	d.places[e] = len(d.owed)
-	d.owed = append(d.owed, debt{event: e, kinds: kinds})
+	d.positions[e] = len(d.events)
+	d.events = append(d.events, missedEvent{event: e, kinds: kinds})
 }
 
-// sort puts the events in order. Nothing is added afterwards.
-func (d *debts) sort() {
-	d.places = nil
-	slices.SortStableFunc(d.owed, func(a, b debt) int { return cmp.Compare(a.event.Stamp, b.event.Stamp) })
-	d.byPath = make(map[string][]int, len(d.owed))
-	for i, o := range d.owed {
+// sort puts the events in order. Call it after the last add.
+func (d *missedEvents) sort() {
+	d.positions = nil
+	slices.SortStableFunc(d.events, func(a, b missedEvent) int { return cmp.Compare(a.event.Stamp, b.event.Stamp) })
+	d.byPath = make(map[string][]int, len(d.events))
+	for i, o := range d.events {
 		d.byPath[o.event.Path] = append(d.byPath[o.event.Path], i)
 	}
 }
 
-// settle reports whether an event from the ring ends one-shot watches that are owed one. They are then owed none: the
-// client has heard of the change.
-func (d *debts) settle(e tree.Event) (once bool) {
+// markFired marks one-shot watches as fired by e, an event from the ring, and reports whether any fired. The client
+// then gets no second event for them.
+func (d *missedEvents) markFired(e tree.Event) (once bool) {
 	for _, i := range d.byPath[e.Path] {
-		o := &d.owed[i]
-		once = once || o.kinds&hearing(e.Kind) != 0
-		o.kinds &^= hearing(e.Kind)
+		o := &d.events[i]
+		once = once || o.kinds&receivers(e.Kind) != 0
+		o.kinds &^= receivers(e.Kind)
 	}
 	return once
 }
 
-// before calls f for the events with stamps below stamp that are still owed.
-func (d *debts) before(stamp tree.Stamp, f func(Event)) {
-	for ; d.next < len(d.owed) && d.owed[d.next].event.Stamp < stamp; d.next++ {
-		if o := &d.owed[d.next]; o.kinds != 0 {
+// before calls f for the undelivered events with stamps below stamp.
+func (d *missedEvents) before(stamp tree.Stamp, f func(Event)) {
+	for ; d.next < len(d.events) && d.events[d.next].event.Stamp < stamp; d.next++ {
+		if o := &d.events[d.next]; o.kinds != 0 {
 			o.kinds = 0
 			f(Event{Event: o.event, Once: true})
 		}
 	}
 }
 
-// rest calls f for all events that are still owed.
-func (d *debts) rest(f func(Event)) { d.before(^tree.Stamp(0), f) }
+// rest calls f for all undelivered events.
+func (d *missedEvents) rest(f func(Event)) { d.before(^tree.Stamp(0), f) }
 
 // lastingWatches are the persistent and recursive watches of a [Resumption], by their paths.
 type lastingWatches struct {
 	kinds map[string]Kinds
-	// recursiveAt says at which depths there are recursive ones.
+	// recursiveAt marks the depths that have recursive watches.
 	recursiveAt [tree.MaxDepth + 1]bool
 	recursive   bool
-	// told counts the events that were told already of those that are replayed, the first ones.
-	told int
+	// delivered is the number of events at the beginning of the replay that earlier portions have delivered.
+	delivered int
 }
 
-// add adds a watch, if it is a lasting one.
+// add adds a watch if it is persistent or recursive.
 func (l *lastingWatches) add(w Watch) {
 	if w.Kind.OneShot() {
 		return
@@ -88,9 +88,9 @@ func (l *lastingWatches) add(w Watch) {
 	}
 }
 
-// hear reports whether one of the watches hears of an event.
-func (l *lastingWatches) hear(e tree.Event) bool {
-	if l.kinds[e.Path]&hearing(e.Kind) != 0 {
+// matches reports whether one of the watches matches an event.
+func (l *lastingWatches) matches(e tree.Event) bool {
+	if l.kinds[e.Path]&receivers(e.Kind) != 0 {
 		return true
 	}
 	if e.Kind == tree.ChildrenChanged || !l.recursive {
@@ -105,23 +105,24 @@ func (l *lastingWatches) hear(e tree.Event) bool {
 	return false
 }
 
-// replay calls f for the events that a change made for the watches, behind what is owed for changes before it.
-func (l *lastingWatches) replay(c *tree.Change, principals []tree.Principal, owed *debts,
+// replay calls f for the events of a change that match the watches, after the missed one-shot events of earlier
+// changes.
+func (l *lastingWatches) replay(c *tree.Change, principals []tree.Principal, missed *missedEvents,
 	f func(Event),
 ) {
-	tell := func(e tree.Event, acl *tree.ACL) {
-		if l.hear(e) && readable(acl, principals) {
-			if l.told > 0 {
-				l.told--
-				owed.settle(e)
+	send := func(e tree.Event, acl *tree.ACL) {
+		if l.matches(e) && readable(acl, principals) {
+			if l.delivered > 0 {
+				l.delivered--
+				missed.markFired(e)
 				return
 			}
-			owed.before(e.Stamp, f)
-			f(Event{Event: e, Once: owed.settle(e)})
+			missed.before(e.Stamp, f)
+			f(Event{Event: e, Once: missed.markFired(e)})
 		}
 	}
-	tell(eventOf(c), c.ACL)
+	send(eventOf(c), c.ACL)
 	if e, ok := parentEventOf(c); ok {
-		tell(e, c.Parent)
+		send(e, c.Parent)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"holdfast/watch"
 )
 
-// TestResumeFindsAllInTheRing: whichever parts of a ring a client need not look at, it is told what a list of all
-// changes says, in their order.
+// TestResumeFindsAllInTheRing: whichever parts of a ring a client need not look at, it gets the events of a list of all
+// changes, in their order.
 func TestResumeFindsAllInTheRing(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 4))
 	var paths []string
@@ -92,7 +92,7 @@ type present struct {
 func (p present) Stat(path string) (tree.Stat, bool) { return p.stat, path == p.path }
 func (p present) Effective(string) tree.ACL          { return p.acl }
 
-// TestResumeJudgesOneShotsByTheTree goes through W-07, for a client that was told all up to 10.
+// TestResumeJudgesOneShotsByTheTree goes through W-07, for a client that has all events up to 10.
 func TestResumeJudgesOneShotsByTheTree(t *testing.T) {
 	at := func(index uint64) tree.Stamp { return tree.StampAt(index, 1) }
 	here := func(created, modified, children uint64) present {
@@ -150,8 +150,8 @@ func TestResumeJudgesOneShotsByTheTree(t *testing.T) {
 	}
 }
 
-// TestResumeTellsOnce: an event from the ring ends the one-shot watches that are owed it, and is not told again.
-func TestResumeTellsOnce(t *testing.T) {
+// TestResumeDeliversOnce: an event from the ring ends the matching one-shot watches, and is not delivered again.
+func TestResumeDeliversOnce(t *testing.T) {
 	table := watch.NewTable[int](watch.MaxConnectionBytes, 20)
 	ring := watch.NewTreeRing(watch.DefaultRingLimits(), 5)
 	for _, index := range []uint64{9, 12, 14} {
@@ -196,7 +196,7 @@ func TestResumeIsWholeOrNot(t *testing.T) {
 		{"over the limit", watch.Resumption{Watches: []watch.Watch{kept, data, other}}, session.ErrLimit},
 		{"no such kind", watch.Resumption{Watches: []watch.Watch{data, {Path: "/c", Kind: 9}}}, session.ErrInvalid},
 		{"no path", watch.Resumption{Watches: []watch.Watch{data, {Path: "c", Kind: tree.WatchData}}}, tree.ErrPath},
-		{"ahead of the lane", watch.Resumption{From: watch.End(21), Watches: []watch.Watch{data}}, session.ErrLagging},
+		{"ahead of the dispatcher", watch.Resumption{From: watch.End(21), Watches: []watch.Watch{data}}, session.ErrLagging},
 	} {
 		_, err := table.Resume(c, one.r, empty{}, ring, func(e watch.Event) { t.Errorf("%s: told %+v", one.name, e) })
 		if !errors.Is(err, one.want) || c.Watches() != 1 || c.Lasting() != 1 || table.Has(c, "/kept", watch.All) == 0 {
@@ -205,8 +205,8 @@ func TestResumeIsWholeOrNot(t *testing.T) {
 	}
 }
 
-// TestSkip: a lane that goes on at a newer root fires one-shots in the order of their stamps. Then it says who has lost
-// changes.
+// TestSkip: a dispatcher that continues at a newer root fires one-shots in the order of their stamps. Then it says who
+// has lost changes.
 func TestSkip(t *testing.T) {
 	table := watch.NewTable[string](watch.MaxConnectionBytes, 20)
 	for _, w := range []struct {

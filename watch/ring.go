@@ -10,39 +10,39 @@ import (
 	"holdfast/tree"
 )
 
-// RingLimits bound a [Ring]. It holds at least the newest Items, unless they have more than Bytes.
+// RingLimits bound a [Ring]. A ring holds at least the newest Items, unless these exceed Bytes.
 type RingLimits struct{ Items, Bytes int }
 
 // DefaultRingLimits returns the bounds of V3.
 func DefaultRingLimits() RingLimits { return RingLimits{Items: 262_144, Bytes: 64 << 20} }
 
-// ringChunks is about how many chunks a full ring has. A ring drops its oldest items a chunk at a time.
+// ringChunks is the approximate number of chunks of a full ring. A ring drops its oldest items one chunk at a time.
 const ringChunks = 1024
 
-// Ring holds the newest changes of a node, in the order of their stamps (V3).
+// Ring holds the newest changes of a node, in the order of their stamps (V3 ring of changes).
 //
 // One goroutine writes: it calls Append and Reset. Any number of goroutines may read at the same time, and neither side
-// waits for the other. The items lie in chunks, which are filled once and never used again. A chunk's count is stored
-// after its items, and the list of chunks is replaced, never modified. So a reader that has loaded a list sees whole
-// items only, and keeps what it reads from being collected, whatever the writer drops meanwhile.
+// waits for the other. The items lie in chunks, which the writer fills once and never reuses. The writer stores a
+// chunk's count after its items, and replaces the list of chunks instead of modifying it. So a reader that has loaded a
+// list sees only complete items, and its list keeps them from being collected while the writer drops chunks.
 //
-// The writer appends an entry's changes, or resets the ring, before it publishes the entry's root. Then a reader that
-// loads the root first finds all changes up to that root, or learns that they are gone.
+// The writer appends the changes of an entry, or resets the ring, before it publishes the entry's root. So a reader
+// that loads the root first finds all changes up to that root, or learns that they are gone.
 type Ring[T any] struct {
 	limits  RingLimits
 	stampOf func(*T) tree.Stamp
-	// bytesOf returns what an item takes that the ring begins to hold, and freedOf what is free once it is dropped.
+	// bytesOf returns the bytes that adding an item costs, and freedOf the bytes that dropping an item frees.
 	bytesOf, freedOf func(*T) int
 	// keysOf adds the keys of an item to a filter; nil if the ring has no filters.
 	keysOf func(*T, *filter)
 	held   atomic.Pointer[ringList[T]]
 
-	// items and bytes count what is held, newest is the last stamp; for the writer alone.
+	// items and bytes are the ring's contents, and newest is the last stamp. Only the writer uses these fields.
 	items, bytes int
 	newest       tree.Stamp
 }
 
-// ringList is what a ring holds: everything above start.
+// ringList is the contents of a ring: all changes above start.
 type ringList[T any] struct {
 	start  tree.Stamp
 	chunks []*ringChunk[T] // none is empty
@@ -51,27 +51,27 @@ type ringList[T any] struct {
 type ringChunk[T any] struct {
 	items []T
 	used  atomic.Int64
-	// filter is made by the first reader that needs it, once the chunk is full.
+	// The first reader that needs the filter makes it, once the chunk is full.
 	filter atomic.Pointer[filter]
 }
 
 // NewRing returns an empty ring that starts at index: the index of the snapshot that the state was restored from, or 0.
-// stampOf tells the stamp of an item, bytesOf its size in bytes for [RingLimits].
+// stampOf returns the stamp of an item, bytesOf its size in bytes for [RingLimits].
 func NewRing[T any](limits RingLimits, index uint64, stampOf func(*T) tree.Stamp, bytesOf func(*T) int) *Ring[T] {
 	r := &Ring[T]{limits: limits, stampOf: stampOf, bytesOf: bytesOf, freedOf: bytesOf}
 	r.Reset(index)
 	return r
 }
 
-// Reset empties the ring. From then on it starts at index, that of a restored snapshot. Without: a ring that is kept
-// over a restore hides the changes between its last item and the snapshot.
+// Reset empties the ring. The ring then starts at index, the index of a restored snapshot. A ring that survived a
+// restore would hide the changes between its last item and the snapshot.
 func (r *Ring[T]) Reset(index uint64) {
 	r.items, r.bytes, r.newest = 0, 0, End(index)
 	r.held.Store(&ringList[T]{start: r.newest})
 }
 
-// Append adds the changes of the log entry at index. It panics unless their stamps are of that entry, in order, and
-// newer than everything before: the log has one order.
+// Append adds the changes of the log entry at index. It panics unless their stamps belong to the entry, rise, and are
+// newer than all stamps in the ring, because the log has one order.
 func (r *Ring[T]) Append(index uint64, items ...T) {
 	if len(items) == 0 {
 		return
@@ -89,8 +89,8 @@ func (r *Ring[T]) Append(index uint64, items ...T) {
 	}
 }
 
-// add puts one item behind all others, and reports whether that took a new chunk. The list is the writer's own copy;
-// its slice of chunks may be shared with readers.
+// add appends one item, and reports whether it needed a new chunk. The list is the writer's own copy; readers may share
+// its slice of chunks.
 func (r *Ring[T]) add(list *ringList[T], item *T, index uint64) (fresh bool) {
 	stamp, bytes := r.stampOf(item), r.bytesOf(item)
 	if stamp.Index() != index || stamp < r.newest {
@@ -111,7 +111,7 @@ func (r *Ring[T]) add(list *ringList[T], item *T, index uint64) (fresh bool) {
 	return fresh
 }
 
-// trim drops the oldest chunks that the limits leave no room for, and reports whether there were any.
+// trim drops the oldest chunks until the ring is within its limits, and reports whether it dropped any.
 func (r *Ring[T]) trim(list *ringList[T]) bool {
 	drop := 0
 	for drop < len(list.chunks)-1 {
@@ -120,8 +120,8 @@ func (r *Ring[T]) trim(list *ringList[T]) bool {
 		if r.items-used < r.limits.Items && r.bytes <= r.limits.Bytes {
 			break
 		}
-		// The stamp of the last item, because items that have the same stamp may be in the next chunk: they are no whole
-		// change any more.
+		// The start is the stamp of the last dropped item: the next chunk may have more items with this stamp, but the
+		// change is no longer complete.
 		list.start = r.stampOf(&c.items[used-1])
 		for i := range c.items[:used] {
 			r.bytes -= r.freedOf(&c.items[i])
@@ -139,14 +139,14 @@ func (r *Ring[T]) trim(list *ringList[T]) bool {
 // Start returns the stamp above which the ring has every change.
 func (r *Ring[T]) Start() tree.Stamp { return r.held.Load().start }
 
-// Range returns the items with stamps above after, up to and with through, in their order; false if the ring no longer
-// has them all. What is appended later may be left out, so through must not be above the newest root that the reader
-// has loaded before. The items are shared and must not be modified.
+// Range returns the items with stamps above after, up to and including through, in order; false if the ring no longer
+// has all of them. Range may omit items that are appended later, so through must not be above the newest root that the
+// reader has loaded before. The items are shared and must not be modified.
 func (r *Ring[T]) Range(after, through tree.Stamp) (iter.Seq[*T], bool) {
 	return r.rangeOf(after, through, func(*ringChunk[T]) bool { return true })
 }
 
-// rangeOf is [Ring.Range] without the chunks that are not wanted.
+// rangeOf is [Ring.Range] restricted to the wanted chunks.
 func (r *Ring[T]) rangeOf(after, through tree.Stamp, wanted func(*ringChunk[T]) bool) (iter.Seq[*T], bool) {
 	list := r.held.Load()
 	if after < list.start {
@@ -162,8 +162,8 @@ func (r *Ring[T]) rangeOf(after, through tree.Stamp, wanted func(*ringChunk[T]) 
 	}, true
 }
 
-// yield calls f for the items of a chunk with stamps above after, up to and with through. It returns false if that was
-// all.
+// yield calls f for the items of a chunk with stamps above after, up to and including through. It returns false when
+// the iteration ends.
 func (r *Ring[T]) yield(c *ringChunk[T], after, through tree.Stamp, f func(*T) bool) bool {
 	items := c.items[:c.used.Load()]
 	if r.stampOf(&items[0]) <= after {
@@ -177,7 +177,7 @@ func (r *Ring[T]) yield(c *ringChunk[T], after, through tree.Stamp, f func(*T) b
 	return true
 }
 
-// rangeWith is [Ring.Range], and may leave out items that have none of the keys.
+// rangeWith is [Ring.Range], but may omit items with none of the keys.
 func (r *Ring[T]) rangeWith(keys []uint64, after, through tree.Stamp) (iter.Seq[*T], bool) {
 	return r.rangeOf(after, through, func(c *ringChunk[T]) bool {
 		f := r.filterOf(c)
@@ -194,6 +194,6 @@ func (r *Ring[T]) filterOf(c *ringChunk[T]) *filter {
 	for i := range c.items {
 		r.keysOf(&c.items[i], f)
 	}
-	c.filter.Store(f) // perhaps in the place of an equal one
+	c.filter.Store(f) // may replace an equal filter of another reader
 	return f
 }

@@ -7,17 +7,17 @@ import (
 	"holdfast/tree"
 )
 
-// What an item takes in a ring, besides its texts, in bytes.
+// Memory of an item in a ring besides its texts, in bytes.
 const (
 	changeBytes        = 64
 	sessionChangeBytes = 256
 )
 
-// TreeRing is a ring of changes of the tree. It finds those that concern given watches without going through all.
+// TreeRing is a ring of changes of the tree. It finds the changes for given watches without a scan of all.
 type TreeRing struct {
 	*Ring[tree.Change]
 	keys pathKeys
-	// lists counts how often held changes refer to each access list; for the writer alone.
+	// lists counts the references of held changes to each access list. Only the writer uses it.
 	lists map[*tree.ACL]int
 }
 
@@ -35,9 +35,9 @@ func (r *TreeRing) Reset(index uint64) {
 	r.Ring.Reset(index)
 }
 
-// hold returns what a change takes, with the access lists that no other change holds. An entry that was removed is
-// still told by its list (V8), so the ring alone may have that. Without: changes of entries with lists of their own, of
-// 16 KiB each, take gigabytes of a ring of 64 MiB.
+// hold returns the bytes of a change, with the access lists that no other change holds. The events of a removed entry
+// still need its list (V8 events need READ), so the ring may hold the only reference. If lists did not count, changes
+// of entries with their own lists of 16 KiB would take gigabytes in a ring of 64 MiB.
 func (r *TreeRing) hold(c *tree.Change) int {
 	bytes := changeBytes + len(c.Path)
 	for _, list := range [...]*tree.ACL{c.ACL, c.Parent} {
@@ -51,7 +51,7 @@ func (r *TreeRing) hold(c *tree.Change) int {
 	return bytes
 }
 
-// drop returns what is free once a change is dropped.
+// drop returns the bytes that dropping a change frees.
 func (r *TreeRing) drop(c *tree.Change) int {
 	bytes := changeBytes + len(c.Path)
 	for _, list := range [...]*tree.ACL{c.ACL, c.Parent} {
@@ -66,7 +66,7 @@ func (r *TreeRing) drop(c *tree.Change) int {
 	return bytes
 }
 
-// listBytes is about what an access list takes in memory. The tree has its texts twice.
+// listBytes is the approximate memory of an access list. The tree holds the list's texts twice.
 func listBytes(list tree.ACL) int {
 	const plain, grant, copies = 96, 64, 2
 	bytes := plain
@@ -76,10 +76,10 @@ func listBytes(list tree.ACL) int {
 	return bytes
 }
 
-// maxKeys is the number of watches from which on it costs more to look into filters than to go through the changes.
+// maxKeys is the largest number of watches for which looking into filters is cheaper than scanning the changes.
 const maxKeys = 64
 
-// concerning is [Ring.Range], and may leave out changes that none of the watches is for.
+// concerning is [Ring.Range], but may omit changes that match none of the watches.
 func (r *TreeRing) concerning(l *lastingWatches, after, through tree.Stamp) (iter.Seq[*tree.Change], bool) {
 	if len(l.kinds) > maxKeys {
 		return r.Range(after, through)
@@ -97,9 +97,9 @@ type SessionChange struct {
 	session.Change
 }
 
-// NewSessionRing returns a ring of changes of sessions. They have a ring of their own: otherwise the moves after a
-// fail-over would push out the changes of the tree that clients come back for (V3).
+// NewSessionRing returns a ring of changes of sessions. Sessions have their own ring: otherwise the moves after a
+// fail-over would push out the changes of the tree that resuming clients need (V3 ring of changes).
 func NewSessionRing(limits RingLimits, index uint64) *Ring[SessionChange] {
 	return NewRing(limits, index, func(c *SessionChange) tree.Stamp { return c.Stamp },
-		func(c *SessionChange) int { return sessionChangeBytes + int(c.Session.Labels.Bytes()) })
+		func(c *SessionChange) int { return sessionChangeBytes + int(c.Session.SpecBytes()) })
 }

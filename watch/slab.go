@@ -3,7 +3,7 @@ package watch
 // slabChunk is the number of items of a chunk.
 const slabChunk = 512
 
-// slab holds items that never move, so growing copies nothing. Their numbers begin at 1.
+// slab holds items that never move, so growing copies nothing. The first item has number 1.
 type slab[T any] struct {
 	chunks []*[slabChunk]T
 	used   uint32
@@ -26,7 +26,7 @@ func (s *slab[T]) alloc() uint32 {
 	return s.used
 }
 
-// free takes an item back. A slab without items gives its memory back.
+// free releases an item. A slab without items releases its memory.
 func (s *slab[T]) free(n uint32) {
 	var zero T
 	*s.at(n) = zero

@@ -10,16 +10,16 @@ import (
 	"holdfast/tree"
 )
 
-// Table keeps the watches of one lane's connections (V1). Each connection carries a value of type C, its owner's own.
-// Not safe for concurrent use.
+// Table keeps the watches of one dispatcher's connections (V1 kinds of watches). C is the type of the owner's value for
+// each connection. Not safe for concurrent use.
 //
-// A watch is a [record] of a connection and a path, which has all the kinds that the connection has there. It is in two
-// lists, its path's and its connection's. So an event costs its watchers, the end of a connection costs its watches,
-// and all else costs the same whatever there is: look-ups by hash.
+// A [record] has all kinds of watches of one connection on one path. It is in two lists, the path's and the
+// connection's. So an event costs time for its watchers, and the end of a connection for its watches. Every other
+// operation is a look-up by hash and costs the same at any size of the table.
 type Table[C any] struct {
 	// limit bounds the bytes of a connection's watches.
 	limit int
-	// index is that of the lane's root: the watches hear of later changes (V2).
+	// index is the index of the dispatcher's root. Watches get only later changes (V2 each event once).
 	index uint64
 
 	connections slab[*Connection[C]]
@@ -29,35 +29,36 @@ type Table[C any] struct {
 	byPair      hashIndex // of records, by connection and path
 	paper       hashSeeds
 
-	// recursiveAt counts the recursive watches at each depth of a path, so that an event looks for no others.
+	// recursiveAt counts the recursive watches at each depth of a path. An event visits only depths with watches.
 	recursiveAt [tree.MaxDepth + 1]int
 	recursives  int
-	// watches counts all, for other goroutines too.
+	// watches counts all watches; other goroutines read it.
 	watches atomic.Int64
-	// round numbers the events, to tell each connection of an event once.
+	// round numbers the events, so that each connection gets an event once.
 	round uint64
 }
 
-// hashSeeds keep strangers from choosing paths whose hashes collide.
+// hashSeeds keep clients from choosing paths whose hashes collide.
 type hashSeeds struct {
 	path maphash.Seed
 	pair uint64
 }
 
-// Connection is what a table keeps of a connection. It belongs to its table's lane.
+// Connection is a table's record of a connection. It belongs to the table's dispatcher.
 type Connection[C any] struct {
-	// Owner is what Open was given.
+	// Owner is the argument of Open.
 	Owner C
 
 	principals []tree.Principal
-	// share is that of the connection's principal of the node's room for watches. bytes is what the connection holds.
-	share   *fair.Share[string]
-	bytes   int
-	number  uint32 // 0 once closed
-	first   uint32 // the first of its records
-	watches int    // counts each kind on each path
-	lasting int    // those of them that are persistent or recursive
-	told    uint64 // the round that it was told of last
+	// share is the part of the connection's principal in the node's memory for watches. bytes is the connection's own
+	// part.
+	share       *fair.Share[string]
+	bytes       int
+	number      uint32 // 0 once closed
+	first       uint32 // the first of its records
+	watches     int    // counts each kind on each path
+	lasting     int    // the persistent and recursive ones among watches
+	deliveredIn uint64 // the round of the last delivered event
 }
 
 // Watches returns how many watches a connection has.
@@ -66,10 +67,11 @@ func (c *Connection[C]) Watches() int { return c.watches }
 // Lasting returns how many persistent and recursive watches a connection has.
 func (c *Connection[C]) Lasting() int { return c.lasting }
 
-// SetPrincipals replaces those that a connection's permissions are judged by (V8). They must not be modified.
+// SetPrincipals replaces the principals that decide which events the connection may receive (V8 events need READ). The
+// slice must not be modified.
 func (c *Connection[C]) SetPrincipals(principals []tree.Principal) { c.principals = principals }
 
-// record is what a connection watches of a path.
+// record has the watches of one connection on one path.
 type record struct {
 	connection, path                       uint32
 	nextOfPath, previousOfPath             uint32
@@ -77,30 +79,31 @@ type record struct {
 	kinds                                  Kinds
 }
 
-// watched is a path that somebody watches.
+// watched is a path with at least one watch.
 type watched struct {
 	path  string
 	first uint32 // the first of its records
 	hash  uint32
 }
 
-// NewTable returns a table of a lane whose root is that of index. limit bounds the bytes of one connection's watches.
+// NewTable returns a table for a dispatcher whose root has the given index. limit bounds the bytes of one connection's
+// watches.
 func NewTable[C any](limit int, index uint64) *Table[C] {
 	return &Table[C]{
 		limit: limit, index: index, paper: hashSeeds{path: maphash.MakeSeed(), pair: rand.Uint64()},
 	}
 }
 
-// Open adds a connection without watches. owner is for the caller, and principals judge what the connection may hear
-// of; they must not be modified. The connection's watches take their bytes from share, which all tables of a node and all
-// connections of a principal have in common.
+// Open adds a connection without watches. owner is for the caller. principals decide which events the connection may
+// receive, and must not be modified. The connection's watches take their bytes from share, which all tables of a node
+// and all connections of a principal have in common.
 func (t *Table[C]) Open(owner C, principals []tree.Principal, share *fair.Share[string]) *Connection[C] {
 	c := &Connection[C]{Owner: owner, principals: principals, share: share, number: t.connections.alloc()}
 	*t.connections.at(c.number) = c
 	return c
 }
 
-// Close removes a connection with its watches (W-03). Closing twice is the same as closing once.
+// Close removes a connection with its watches (W-03). A second Close has no effect.
 func (t *Table[C]) Close(c *Connection[C]) {
 	if c.number == 0 {
 		return
@@ -112,22 +115,21 @@ func (t *Table[C]) Close(c *Connection[C]) {
 	c.number = 0
 }
 
-// Index returns the index of the lane's root.
+// Index returns the index of the dispatcher's root.
 func (t *Table[C]) Index() uint64 { return t.index }
 
-// Advance makes index that of the lane's root. The caller has given all changes up to it to [Table.Fire].
+// Advance sets the index of the dispatcher's root. The caller has passed all changes up to index to [Table.Fire].
 func (t *Table[C]) Advance(index uint64) { t.index = index }
 
-// Watches returns how many watches the table has. Safe for concurrent use.
+// Watches returns the number of watches in the table. Safe for concurrent use.
 func (t *Table[C]) Watches() int { return int(t.watches.Load()) }
 
-// Paths returns how many paths have a watch.
+// Paths returns the number of watched paths.
 func (t *Table[C]) Paths() int { return int(t.paths.used) - len(t.paths.spare) }
 
-// Each calls f for every connection. f must not open or close any.
+// Each calls f for every connection. f must not open or close connections.
 func (t *Table[C]) Each(f func(*Connection[C])) { t.each(f) }
 
-// each calls f for every connection.
 func (t *Table[C]) each(f func(*Connection[C])) {
 	for n := range t.connections.used {
 		if c := *t.connections.at(n + 1); c != nil {
@@ -136,13 +138,13 @@ func (t *Table[C]) each(f func(*Connection[C])) {
 	}
 }
 
-// Add registers a watch as of the lane's root. A watch that the connection has already stays, and is no second one.
+// Add registers a watch as of the dispatcher's root. Adding a watch that the connection already has changes nothing.
 //
-// A read of an entry that exists registers WatchData, and one that finds no entry WatchExists, as ZooKeeper's clients
-// do: then what a watch is owed can be told from the tree later ([Table.Resume]).
+// A read of an existing entry registers WatchData, and a read that finds no entry registers WatchExists, as ZooKeeper's
+// clients do. So the tree alone later shows what a watch has missed ([Table.Resume]).
 //
-// The error is a [session.LimitError] that names the limit, a [session.FieldError] or a [tree.PathError] that names
-// what is wrong with the watch, or [session.ErrClosed] for a closed connection (W-02).
+// The error is a [session.LimitError] that names the limit, a [session.FieldError] or a [tree.PathError] that names the
+// wrong field, or [session.ErrClosed] for a closed connection (W-02).
 func (t *Table[C]) Add(c *Connection[C], path string, kind tree.WatchKind) error {
 	_, err := t.add(c, path, kind)
 	return err
@@ -179,7 +181,7 @@ func (t *Table[C]) add(c *Connection[C], path string, kind tree.WatchKind) (adde
 	return true, nil
 }
 
-// Remove removes those of a connection's watches on a path that are of the kinds, and returns which ones there were.
+// Remove removes a connection's watches of the kinds on a path, and returns the kinds that it removed.
 func (t *Table[C]) Remove(c *Connection[C], path string, kinds Kinds) Kinds {
 	removed := t.Has(c, path, kinds)
 	if removed != 0 {
@@ -188,7 +190,7 @@ func (t *Table[C]) Remove(c *Connection[C], path string, kinds Kinds) Kinds {
 	return removed
 }
 
-// Has returns which of the kinds of watches a connection has on a path.
+// Has returns the kinds of watches, among the given kinds, that a connection has on a path.
 func (t *Table[C]) Has(c *Connection[C], path string, kinds Kinds) Kinds {
 	n := t.pair(c.number, t.find(path))
 	if n == 0 {

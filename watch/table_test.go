@@ -20,7 +20,7 @@ type plainWatch struct {
 	kind       tree.WatchKind
 }
 
-// hears says whether a watch hears of an event: V1 and W-04, W-05 and X-23, word by word.
+// hears says whether a watch matches an event: V1 and W-04, W-05 and X-23, literally.
 func hears(path string, kind tree.WatchKind, e tree.Event) bool {
 	under := e.Path == path || path == "/" || strings.HasPrefix(e.Path, path+"/")
 	switch kind {
@@ -56,7 +56,7 @@ func eventsOf(c tree.Change) (events []tree.Event, lists []*tree.ACL) {
 	return events, lists
 }
 
-// told is an event that a connection is told.
+// told is a delivered event with its connection.
 type told struct {
 	connection int
 	event      tree.Event
@@ -80,7 +80,8 @@ var (
 
 func one[T any](random *rand.Rand, of []T) T { return of[random.IntN(len(of))] }
 
-// TestTableModel holds a table against a list of watches, over seeded histories of everything that a lane does with it.
+// TestTableModel holds a table against a list of watches, over seeded histories of everything that a dispatcher does
+// with it.
 func TestTableModel(t *testing.T) {
 	const limit, connections = 500, 6 // bytes of a connection: of four or five paths
 	for seed := range uint64(3000) {
@@ -163,7 +164,7 @@ func TestTableModel(t *testing.T) {
 				if c.Kind != tree.DataSet {
 					c.Parent = one(random, []*tree.ACL{&openList, &openList, &joesList})
 				}
-				if random.IntN(8) == 0 { // not after the lane's root
+				if random.IntN(8) == 0 { // not after the dispatcher's root
 					c.Stamp = watch.End(index)
 				}
 				var got, want []told
@@ -201,7 +202,7 @@ func TestTableModel(t *testing.T) {
 	}
 }
 
-// fire returns the watches that are left after a change, and who is told what of it.
+// fire returns the watches that are left after a change, and the delivered events.
 func fire(plain []plainWatch, c tree.Change, principals [][]tree.Principal) (left []plainWatch, want []told) {
 	events, lists := eventsOf(c)
 	for i, e := range events {

@@ -36,8 +36,8 @@ func (l *lines) with(text string) (all []string) {
 	return all
 }
 
-// TestSuperWritesAreAudited: what a client writes as super has a line each, from the moment at which it is super. What
-// others write, and what it wrote before, has none.
+// TestSuperWritesAreAudited: each write of a client as super has an audit line, from the moment at which it is super.
+// Writes of other clients, and its earlier writes, have none.
 func TestSuperWritesAreAudited(t *testing.T) {
 	log := &lines{}
 	runSetup(t, whole.Setup{Log: log}, func(c *world) {

@@ -23,7 +23,7 @@ import (
 	"holdfast/zk/jute"
 )
 
-// strangers returns a certificate that is its own CA, with a subject as a directory of a company has them.
+// strangers returns a certificate that is its own CA, with a subject as a company's directory has it.
 func strangers(t *testing.T) tls.Certificate {
 	t.Helper()
 	type nameSET []pkix.AttributeTypeAndValue
@@ -49,8 +49,8 @@ func strangers(t *testing.T) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// TestCertificatesAreNamedAsInZooKeeper: a client's certificate is named in access lists as ZooKeeper names it, so that
-// those that were written there grant here what they granted.
+// TestCertificatesAreNamedAsInZooKeeper: a client's certificate has ZooKeeper's name in access lists, so that lists
+// that were written there grant the same here.
 func TestCertificatesAreNamedAsInZooKeeper(t *testing.T) {
 	ca, own := certs.New(t), strangers(t)
 	clients := filepath.Join(ca.Dir, "clients.pem")

@@ -211,8 +211,8 @@ func TestAccess(t *testing.T) {
 	})
 }
 
-// TestDigestsWithoutPassword: a name alone is who the client is, with the id that ZooKeeper 3.8 gives it. Without a
-// name it is nobody.
+// TestDigestsWithoutPassword: a name alone identifies the client, with the id that ZooKeeper 3.8 gives it. Without a
+// name the client is anonymous.
 func TestDigestsWithoutPassword(t *testing.T) {
 	const id = "user:Et6pb+wgWTVmq3VpLJlJWWgzrck="
 	run(t, func(c *world) {
@@ -274,7 +274,8 @@ func TestWatches(t *testing.T) {
 	})
 }
 
-// TestWatchesOverAReconnect: a client that moves to another node is told what it missed, and keeps its session.
+// TestWatchesOverAReconnect: a client that moves to another node receives the changes that it missed, and keeps its
+// session.
 func TestWatchesOverAReconnect(t *testing.T) {
 	run(t, func(c *world) {
 		t := c.T
@@ -303,7 +304,7 @@ func TestWatchesOverAReconnect(t *testing.T) {
 	})
 }
 
-// TestExpirySeen: a client that was cut off for too long is told that its session has expired, and its ephemeral is
+// TestExpirySeen: a client that was cut off for too long learns that its session has expired, and its ephemeral is
 // gone.
 func TestExpirySeen(t *testing.T) {
 	run(t, func(c *world) {
@@ -329,8 +330,8 @@ func TestExpirySeen(t *testing.T) {
 	})
 }
 
-// TestDisconnectedBeforeExpired: whatever a node that is cut off from the others says, its client gives it up before
-// the session can expire (Z5).
+// TestDisconnectedBeforeExpired: whatever a node sends that is cut off from the others, its client gives it up before
+// the session can expire (Z5 disconnected before expired).
 func TestDisconnectedBeforeExpired(t *testing.T) {
 	run(t, func(c *world) {
 		t := c.T
@@ -357,8 +358,8 @@ func TestDisconnectedBeforeExpired(t *testing.T) {
 	})
 }
 
-// TestOneSessionForBothWorlds: a session of such a client is a session, and its tree the tree.
-func TestOneSessionForBothWorlds(t *testing.T) {
+// TestOneSessionForZooKeeperAndSDK: the session of a ZooKeeper client is a session for the SDK, and both see one tree.
+func TestOneSessionForZooKeeperAndSDK(t *testing.T) {
 	run(t, func(c *world) {
 		t := c.T
 		z, _ := served(t, c, "z", 12*time.Second)

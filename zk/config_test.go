@@ -9,8 +9,8 @@ import (
 	"holdfast/zk/jute"
 )
 
-// TestConfigIsOneEntry: whatever is asked of /zookeeper/config, the answer is of the entry that is made at the read,
-// and nobody makes or changes one there. The answers are those of ZooKeeper 3.8.
+// TestConfigIsOneEntry: every request about /zookeeper/config gets an answer about the entry that the node makes at the
+// read, and no client can create or change an entry there. The answers are those of ZooKeeper 3.8.
 func TestConfigIsOneEntry(t *testing.T) {
 	const config, below = "/zookeeper/config", "/zookeeper/config/x"
 	all := []jute.ACL{{Perms: 31, Scheme: "world", ID: "anyone"}}
@@ -98,6 +98,35 @@ func TestWatchersOfNoType(t *testing.T) {
 		}
 		if !alive(n) {
 			t.Error("the connection has ended")
+		}
+	})
+}
+
+// TestWatchesThatCannotBeRead: a client whose setWatches cannot be read is refused as by ZooKeeper, and its connection
+// ends. ZooKeeper goes on with the connection, and the client relies on watches that it does not have.
+func TestWatchesThatCannotBeRead(t *testing.T) {
+	records := map[string]func(e *jute.Encoder){
+		"no record":   func(*jute.Encoder) {},
+		"no vectors":  func(e *jute.Encoder) { e.Long(1) },
+		"many paths":  func(e *jute.Encoder) { e.Long(1); e.Int(1 << 30) },
+		"half a path": func(e *jute.Encoder) { e.Long(1); e.Int(1); e.Int(1 << 20) },
+	}
+	run(t, func(c *world) {
+		t := c.T
+		for _, op := range []jute.Op{jute.SetWatches, jute.SetWatches2} {
+			for name, record := range records {
+				n, id, password := comes(c, "n1", 0, nil)
+				asks(t, n, -8, op, record)
+				if h, want := hears(t, n), (heard{-8, -1, jute.MarshallingError}); h != want {
+					t.Errorf("%v, %s: %+v, want %+v", op, name, h, want)
+				}
+				if alive(n) {
+					t.Errorf("%v, %s: the connection goes on", op, name)
+				}
+				if again, came, _ := comes(c, "n2", id, password); came != id || !alive(again) {
+					t.Errorf("%v, %s: the session is %v, want %v", op, name, came, id)
+				}
+			}
 		}
 	})
 }

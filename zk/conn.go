@@ -2,140 +2,158 @@ package zk
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"holdfast/session"
 	"holdfast/transport/census"
-	"holdfast/transport/gate"
+	"holdfast/transport/ratelimit"
 	"holdfast/transport/secure"
 	"holdfast/tree"
+	"holdfast/zk/frames"
+	"holdfast/zk/idle"
+	"holdfast/zk/operations"
+	"holdfast/zk/queue"
+	"holdfast/zk/writer"
 )
 
 // Reasons for which a connection ends.
 var (
 	errStopping  = errors.New("the node is stopping")
-	errClosed    = errors.New("the client has closed its session")
 	errMoved     = errors.New("the session was resumed through another connection")
 	errGone      = errors.New("the session has ended")
-	errLost      = errors.New("events of its watches are lost")
-	errUnproven  = errors.New("no touch of the session was confirmed in time")
 	errReadOnly  = errors.New("the node has become read-only")
 	errReadWrite = errors.New("the node is no longer read-only")
-	errRefused   = errors.New("refused")
-	errSlow      = errors.New("its client takes no answers, or the node takes no requests")
-	errNoConnect = errors.New("no session was asked for")
+	errNoConnect = errors.New("no session was requested")
 )
 
-// conn is one connection of a client.
+// conn is one connection of a client. It connects the packages below zk, and ends them in order.
 type conn struct {
 	server *Server
 	net    net.Conn
-	caller visitor
-	link   session.Connection
-	tree   session.TreeConnection
-	// What follows is set by the handshake and does not change: the session, the timeout that it has (T) and the one
-	// that the client was told (P), both of Z4.
-	token           session.Token
-	instance        uint64
-	timeout, period time.Duration
-	began           time.Time
+	began  time.Time
+	client identity
 
-	line line
-	out  out
+	// frames, parked and silence belong to the reader, or to the pool of idle connections while the connection is
+	// parked.
+	frames frames.Reader
+	parked *idle.Conn
+	// silence is when the client will have been silent for too long.
+	silence time.Time
 
-	mu         sync.Mutex
-	principals []tree.Principal // guarded by mu
-	why        error            // the first reason to end. guarded by mu
-	// shown is the session once there is one, for events and four-letter words. guarded by mu
-	shown struct {
-		id      session.ID
-		timeout time.Duration
-		local   bool
-	}
-}
-
-// visitor is who the client is, for budgets and for roles.
-type visitor struct {
-	gate.Caller
-	// access is nil where nobody is asked for roles. Set by the handshake.
-	access Caller
-	// listed is the connection's entry in the census, nil without a session. Set before the reader begins.
+	queue   *queue.Queue
+	writer  *writer.Writer
+	session clientSession
+	// handler and tree are made by the handshake, before the reader begins.
+	handler *operations.Handler
+	tree    session.TreeConnection
+	link    session.Connection
+	// listed is the connection's entry in the census, nil without a session.
 	listed *census.Entry
+	// received counts requests.
+	received atomic.Int64
+
+	mu     sync.Mutex
+	reason error // the first reason to end. guarded by mu
 }
 
-// admit asks whether the client may have a session. Budgets are then those of its verified name.
-func (v *visitor) admit(by Access, n net.Conn) error {
+// identity is who the client is, for budgets and for roles.
+type identity struct {
+	ratelimit.Caller
+	// access is nil where authentication is off. Set by the handshake.
+	access Caller
+}
+
+// admit checks whether the client may have a session. From then on the budgets of the client's verified name apply.
+func (i *identity) admit(by Access, n net.Conn) error {
 	if by == nil {
 		return nil
 	}
 	var err error
-	if v.access, err = by.Connect(secure.PeerCertificate(n), n.RemoteAddr()); err != nil {
+	if i.access, err = by.Connect(secure.PeerCertificate(n), n.RemoteAddr()); err != nil {
 		return err
 	}
-	if name := v.access.Name(); name != "" {
-		v.Principal, v.Verified = name, true
+	if name := i.access.Name(); name != "" {
+		i.Name, i.Verified = name, true
 	}
 	return nil
 }
 
 // verified returns the client's verified name, empty for none.
-func (v *visitor) verified() string {
-	if v.Verified {
-		return v.Principal
+func (i *identity) verified() string {
+	if i.Verified {
+		return i.Name
 	}
 	return ""
 }
 
-// still returns an error when the client may go on no more.
-func (v *visitor) still() error {
-	if v.access == nil {
+// stillAdmitted returns an error when the client must not go on.
+func (i *identity) stillAdmitted() error {
+	if i.access == nil {
 		return nil
 	}
-	return v.access.Still()
+	return i.access.Still()
+}
+
+// principalsOf returns the principals that the node knows from a connection itself (P1 principals): the client's
+// address, and the subject of its certificate.
+func principalsOf(n net.Conn) ([]tree.Principal, error) {
+	var all []tree.Principal
+	if ip, ok := ratelimit.IPOf(n.RemoteAddr()); ok {
+		all = append(all, tree.Principal{Scheme: tree.IP, ID: ip.String()})
+	}
+	if certificate := secure.PeerCertificate(n); certificate != nil {
+		all = append(all, tree.Principal{Scheme: tree.X509, ID: secure.SubjectOf(certificate)})
+	}
+	return all, tree.CheckPrincipals(all)
 }
 
 func newConn(s *Server, n net.Conn) *conn {
 	c := &conn{server: s, net: n, began: time.Now()}
-	c.caller.Address = gate.AddressOf(n.RemoteAddr())
-	c.line.conn, c.line.reads.of, c.out.conn = c, c, c
-	p := &c.line.reads.parked
-	p.come, p.silent = func() { wake(c) }, func() { c.finish(os.ErrDeadlineExceeded) }
+	end := c.end
+	c.client.Address = ratelimit.AddressOf(n.RemoteAddr())
+	c.frames = frames.NewReader(n, s.partialFrames, end)
+	c.parked = idle.NewConn(c.resumeReading, func() { c.finish(os.ErrDeadlineExceeded) })
+	c.queue = queue.New(s.cfg.Limiter, end)
+	c.writer = writer.New(n, c.queue, s.confirmer, end)
+	c.session.ending, c.session.mode, c.session.client = c, s.mode, c.who
 	return c
 }
 
-// run does the handshake, and starts the reader. That is a goroutine of its own: while it waits it has a quarter of the
-// stack that the handshake needs, and it waits nearly all the time (Z10).
+// run does the handshake, and starts the reader in a separate goroutine: while the reader waits, which is nearly all
+// the time, its stack is a quarter of the handshake's (Z10 idle connections).
 func (c *conn) run() {
-	c.server.stats.connections.Add(1)
-	request, err := c.first()
+	c.server.counters.connections.Add(1)
+	request, err := c.readConnect()
 	if err == nil {
 		err = c.connect(request)
 	}
 	if err == nil {
-		c.line.reads.parked.on = watchedOf(secure.Bare(c.net))
-		err = rest(c)
+		c.parked.Attach(secure.Bare(c.net))
+		err = c.beginWait()
 	}
 	if err != nil {
 		c.finish(err)
 		return
 	}
-	c.caller.listed = c.server.cfg.Census.Join(census.ZooKeeper, c.net.RemoteAddr(), presence{c})
+	c.listed = c.server.cfg.Census.Join(census.ZooKeeper, c.net.RemoteAddr(), censusEntry{c})
 	go c.read()
 }
 
-// finish is called once, when the connection ends, and returns when nothing of it is left. The session lives on.
+// finish is called once, when the connection ends, and returns when all its parts have ended. The session lives on.
 func (c *conn) finish(err error) {
 	defer c.server.serving.Done()
 	defer c.server.forget(c)
-	defer c.server.stats.connections.Add(-1)
-	c.line.reads.giveBack()
+	defer c.server.counters.connections.Add(-1)
+	c.frames.Release()
 	c.end(err)
-	c.out.wait()
-	if c.caller.listed != nil {
-		c.caller.listed.Leave()
+	c.writer.Wait()
+	if c.listed != nil {
+		c.listed.Leave()
 	}
 	if c.tree != nil {
 		c.tree.Close()
@@ -144,111 +162,72 @@ func (c *conn) finish(err error) {
 		c.link.Disconnect()
 	}
 	c.mu.Lock()
-	why := c.why
+	reason := c.reason
 	c.mu.Unlock()
-	if isForeign(why) {
-		c.server.foreign.ended(c.net.RemoteAddr(), why)
+	if isProtocolError(reason) {
+		c.server.protocolErrors.add(c.net.RemoteAddr(), reason)
 	}
 	if c.server.cfg.Logger != nil {
 		c.server.cfg.Logger.Debug("a ZooKeeper client's connection has ended", "address", c.net.RemoteAddr().String(),
-			"session", c.token.ID.String(), "why", why)
+			"session", c.session.token.ID.String(), "why", reason)
 	}
 }
 
-// end ends the connection at once: what was not sent is dropped. The session lives on.
+// end ends the connection at once, and drops unsent bytes. The session lives on.
 func (c *conn) end(why error) {
-	c.mu.Lock()
-	first := c.why == nil
-	if first {
-		c.why = why
-	}
-	c.mu.Unlock()
-	c.out.stop()
-	c.line.stop()
+	c.setReason(why)
+	c.writer.Stop()
+	c.queue.Stop()
 	_ = c.net.Close()
-	if c.server.lot.unpark(&c.line.reads.parked) {
+	if c.server.idle.Unpark(c.parked) {
 		go c.finish(why)
 	}
 }
 
-// endAfter ends the connection once everything that waits was sent.
-func (c *conn) endAfter(why error) {
-	c.mu.Lock()
-	if c.why == nil {
-		c.why = why
-	}
-	c.mu.Unlock()
-	c.line.stop()
-	c.out.finish()
+// endWhenSent ends the connection once everything that waits is sent.
+func (c *conn) endWhenSent(why error) {
+	c.setReason(why)
+	c.queue.Stop()
+	c.writer.Drain()
 }
 
-// leave is endAfter, of a connection whose session has left it.
-func (c *conn) leave(why error) {
-	c.out.fate.left.Store(true)
-	c.endAfter(why)
+// endOfSession is endWhenSent, for a session that has ended or moved: bytes that must not be sent now are dropped.
+func (c *conn) endOfSession(why error) {
+	c.setReason(why)
+	c.queue.Stop()
+	c.writer.SessionLeft()
 }
 
-// Gone ends the connection: its session has ended. What may still be sent to the client is sent before (Z6).
-func (c *conn) Gone(session.Certificate) {
-	if !c.out.fate.closing.Load() {
-		c.leave(errGone)
-	}
-}
-
-// Moved ends the connection, unless it was this connection's own resume.
-func (c *conn) Moved(_ session.ID, _, instance uint64) {
-	if instance != c.instance {
-		c.leave(errMoved)
-	}
-}
-
-// MovedLocally is Moved for a local session.
-func (c *conn) MovedLocally(id session.ID, attachment, instance uint64) {
-	c.Moved(id, attachment, instance)
-}
-
-// Jeopardy is no news for such a client: it hears nothing while the promise is short (Z5). A read-only node closes the
-// connections of global sessions (Z9).
-func (c *conn) Jeopardy(time.Time, []string) {
-	c.mu.Lock()
-	global := c.shown.id != 0 && !c.shown.local
-	c.mu.Unlock()
-	if global && c.server.service.State().Mode == session.ModeReadOnly {
-		c.endAfter(errReadOnly)
-	}
-}
-
-// JeopardyEnded ends the connection of a local session: its node was read-only, and no longer is (Z9). Its client
-// connects again as to a read-write server.
-func (c *conn) JeopardyEnded() {
-	c.mu.Lock()
-	local := c.shown.id != 0 && c.shown.local
-	c.mu.Unlock()
-	if local {
-		c.endAfter(errReadWrite)
-	}
-}
-
-// Draining ends the connection of a session: a client of ZooKeeper then connects to another server by itself. A node that
-// is drained takes the session no more (Q1); one with a full disk serves a client that comes back (O5).
-func (c *conn) Draining(why *session.DrainingError) {
-	c.mu.Lock()
-	has := c.shown.id != 0
-	c.mu.Unlock()
-	if has {
-		c.endAfter(why)
-	}
-}
-
-// DrainingEnded is no news.
-func (c *conn) DrainingEnded() {}
-
-// Dismissed ends the connection.
-func (c *conn) Dismissed() { c.endAfter(session.ErrDraining) }
-
-// who returns the principals of the client.
-func (c *conn) who() []tree.Principal {
+func (c *conn) setReason(why error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.principals
+	if c.reason == nil {
+		c.reason = why
+	}
+}
+
+// Pong answers a ping.
+func (c *conn) Pong(xid int32) error { return c.writer.Pong(xid) }
+
+// EndAfterReply ends the connection with the reply that is being made.
+func (c *conn) EndAfterReply(why error) {
+	c.setReason(why)
+	c.writer.EndAfterReply()
+}
+
+// CloseSession closes the session, and answers the client's closeSession.
+func (c *conn) CloseSession(xid int32) {
+	c.session.closing.Store(true)
+	go func() {
+		if err := c.link.Close(c.server.ctx, c.session.token); err != nil && !errors.Is(err, session.ErrExpired) {
+			c.end(fmt.Errorf("closing the session: %w", err))
+			return
+		}
+		c.writer.SessionClosed(xid)
+	}()
+}
+
+// who returns who the client is, for the node's log.
+func (c *conn) who() session.Client {
+	return session.Client{Address: c.net.RemoteAddr().String(), Name: c.client.Name, Verified: c.client.Verified}
 }

@@ -8,8 +8,8 @@ import (
 	"holdfast/zk/jute"
 )
 
-// TestMultisOfTheMostOperations: a multi of as many operations as there may be is answered like a small one, also when
-// its last one is refused before anybody is asked.
+// TestMultisOfTheMostOperations: a multi of the largest number of operations is answered like a small one, also when
+// its last operation is refused by the front end.
 func TestMultisOfTheMostOperations(t *testing.T) {
 	run(t, func(c *world) {
 		t := c.T
@@ -50,8 +50,8 @@ func TestMultisOfTheMostOperations(t *testing.T) {
 	})
 }
 
-// TestDigestsThatNobodyHas: the hash of a digest has no colon, so ZooKeeper takes no list with such an id.
-func TestDigestsThatNobodyHas(t *testing.T) {
+// TestACLsWithInvalidDigests: the hash of a digest has no colon, so ZooKeeper refuses lists with such an id.
+func TestACLsWithInvalidDigests(t *testing.T) {
 	run(t, func(c *world) {
 		t := c.T
 		served(t, c, "z", 10*time.Second)

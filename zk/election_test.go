@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestAConnectWaitsForTheLeader: while a leader is elected, a node keeps the clients that connect. Sent away, they
-// would find no leader at the other nodes either, and rest for longer than the election takes.
+// TestAConnectWaitsForTheLeader: during an election a node keeps the clients that connect. If it sent them away, they
+// would find no leader at the other nodes either, and pause for longer than the election.
 func TestAConnectWaitsForTheLeader(t *testing.T) {
 	run(t, func(c *world) {
 		t := c.T

@@ -12,7 +12,7 @@ import (
 	zookeeper "github.com/go-zookeeper/zk"
 
 	"holdfast/client"
-	"holdfast/node"
+	"holdfast/node/health"
 	"holdfast/session"
 	"holdfast/test/whole"
 )
@@ -20,11 +20,11 @@ import (
 // fullDisks are the nodes' disks: half of each is free, or none.
 type fullDisks [4]atomic.Bool
 
-func (d *fullDisks) of(n session.Node) node.Disk {
+func (d *fullDisks) of(n session.Node) health.Disk {
 	if d[n].Load() {
-		return node.Disk{Size: 2 << 30}
+		return health.Disk{Size: 2 << 30}
 	}
-	return node.Disk{Size: 2 << 30, Free: 1 << 30}
+	return health.Disk{Size: 2 << 30, Free: 1 << 30}
 }
 
 func (d *fullDisks) set(full bool, nodes ...session.Node) {
@@ -63,9 +63,9 @@ func succeeds(t *testing.T, doing string, call func() error) {
 	}
 }
 
-// TestO5OneFullDisk fills the disk of each node in turn, while it follows and while it leads. Another node leads then, the
-// clients of both protocols that are at the full node go to the others, and a client that may go nowhere else is served
-// where it is. All calls of clients at each node succeed, and none of them hangs.
+// TestO5OneFullDisk fills the disk of each node in turn, while it follows and while it leads. Another node leads then,
+// the clients of both protocols at the full node move to the others, and a client with no other node is served where it
+// is. All calls of clients at each node succeed, and none of them hangs.
 func TestO5OneFullDisk(t *testing.T) {
 	var disks fullDisks
 	runSetup(t, whole.Setup{Disk: disks.of}, func(c *world) {
@@ -170,8 +170,8 @@ func ownerOf(t *testing.T, cl *client.Client, id session.ID) session.Node {
 	return found.Session.Owner
 }
 
-// TestO5NoQuorumHasRoom fills two of three disks. Every write is answered with a refusal, in both protocols, and what was
-// asked behind it is answered too. The sessions live, and with room again writes go on.
+// TestO5NoQuorumHasRoom fills two of three disks. Every write is answered with a refusal, in both protocols, and what
+// was asked behind it is answered too. The sessions live, and with room again writes go on.
 func TestO5NoQuorumHasRoom(t *testing.T) {
 	var disks fullDisks
 	runSetup(t, whole.Setup{Disk: disks.of}, func(c *world) {

@@ -11,15 +11,15 @@ import (
 	"holdfast/session"
 )
 
-// holder is an idle client that has the id and the password of a session: it pings, and goes to the next node whenever
-// its connection ends or a node keeps it waiting.
+// holder is an idle client with the id and the password of a session: it pings, and goes to the next node whenever its
+// connection ends or a node keeps it waiting.
 type holder struct {
 	of       *world
 	id       session.ID
 	password []byte
 
 	mu sync.Mutex
-	// served are the moments at which it was given the session. guarded by mu
+	// served are the moments at which it got the session. guarded by mu
 	served []time.Time
 }
 
@@ -78,16 +78,16 @@ func (h *holder) ping(n net.Conn, done <-chan struct{}) {
 	}
 }
 
-// times returns how often the client was given the session.
+// times returns how often the client got the session.
 func (h *holder) times() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.served)
 }
 
-// M7: two idle clients that have one session do not take it from each other as fast as they can. The loser waits for
-// half a timeout, at any node, and the holder loses nothing meanwhile. Without: a hundred moves in a few seconds, each
-// of them a log entry, for ever.
+// M7: two idle clients with one session do not take it from each other as fast as they can. The loser waits for half a
+// timeout, at any node, and the holder loses nothing meanwhile. Without: a hundred moves in a few seconds, each of them
+// a log entry, for ever.
 func TestM7TwoIdleHolders(t *testing.T) {
 	run(t, func(c *world) {
 		t := c.T
@@ -111,7 +111,7 @@ func TestM7TwoIdleHolders(t *testing.T) {
 		if most := int(long/(timeout/2)) + 2; moves > most || moves < most/2 {
 			t.Errorf("%d moves in %v, want %d at most and half of that at least", moves, long, most)
 		}
-		if c.Sum("holdfast_resumes_contested_total") == 0 {
+		if c.Sum("holdfast_leader_resumes_contested_total") == 0 {
 			t.Error("no resume was counted as contested")
 		}
 		if s.Err() != nil {
@@ -120,8 +120,8 @@ func TestM7TwoIdleHolders(t *testing.T) {
 	})
 }
 
-// M7: a client that comes and goes is never kept waiting. It closes its former connection first, whose node then says at
-// once that nobody holds the session there.
+// M7: a client that comes and goes never waits. It closes its former connection first, whose node then reports at once
+// that the session has no holder there.
 func TestM7AClientThatMovesOftenIsServedAtOnce(t *testing.T) {
 	run(t, func(c *world) {
 		t := c.T
@@ -141,7 +141,7 @@ func TestM7AClientThatMovesOftenIsServedAtOnce(t *testing.T) {
 				t.Errorf("move %d took %v", i, took)
 			}
 		}
-		if n := c.Sum("holdfast_resumes_contested_total"); n > 0 {
+		if n := c.Sum("holdfast_leader_resumes_contested_total"); n > 0 {
 			t.Errorf("%v moves were contested", n)
 		}
 	})

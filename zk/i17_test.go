@@ -21,13 +21,13 @@ var (
 )
 
 const (
-	// strictTimeout is what the clients ask for, and are told.
+	// strictTimeout is the clients' requested and negotiated timeout.
 	strictTimeout = 6 * time.Second
 	// faultsOfRun are the faults of a run, faultPause is the longest time between the beginnings of two.
 	faultsOfRun, faultPause = 24, 12 * time.Second
 	// clientsOfRun are judged.
 	clientsOfRun = 6
-	// writeEvery is the time between two changes that all clients are told of.
+	// writeEvery is the time between two changes that all clients watch.
 	writeEvery = 150 * time.Millisecond
 )
 
@@ -41,8 +41,8 @@ type judge struct {
 	ended map[string]time.Time
 }
 
-// deleted is called when an observer hears of an ephemeral. When that is gone its session has ended, then or earlier:
-// no client may still believe that it has it (I17).
+// deleted is called when an observer sees an ephemeral deleted. Its session has ended then or earlier: no client may
+// still believe that it has the session (I17).
 func (j *judge) deleted(kind int32, path string) {
 	if kind != int32(tree.EntryDeleted) {
 		return
@@ -61,9 +61,9 @@ func (j *judge) deleted(kind int32, path string) {
 	}
 }
 
-// TestI17 lets clients that take their time to the nanosecond go through cut links, and judges each expiry: before it,
-// the client has given its server up (I17, Z5). Bytes from clients may get lost while those to them arrive, and there
-// is always something to tell.
+// TestI17 runs clients with exact timing, to the nanosecond, over cut links, and checks each expiry: before it, the
+// client has given its server up (I17, Z5 disconnected before expired). Bytes from clients may get lost while those to
+// them arrive, and there is always an event to send.
 func TestI17(t *testing.T) {
 	var all figures
 	ended := 0
@@ -134,7 +134,7 @@ func judged(c *world, seed uint64) *judge {
 	return j
 }
 
-// writes changes an entry that all clients watch: a node has something to tell them all the time.
+// writes changes an entry that all clients watch, so that a node always has events for them.
 func writes(ctx context.Context, z *zookeeper.Conn) {
 	tick := time.NewTicker(writeEvery)
 	defer tick.Stop()
@@ -148,8 +148,8 @@ func writes(ctx context.Context, z *zookeeper.Conn) {
 	}
 }
 
-// fault17 returns a fault, which ends by itself. A byte to a client is either under way for a moment, or so late that
-// the client has given up its connection: the slower ones in between are those that no server can mend (Z5).
+// fault17 returns a fault, which ends on its own. A byte to a client is either in flight for a moment, or so late that
+// the client has given up its connection: no server can handle the delays in between (Z5).
 func fault17(c *world, r *rand.Rand) func(ctx context.Context) {
 	client, node := fmt.Sprint("c", r.IntN(clientsOfRun)), c.Names[r.IntN(len(c.Names))]
 	short := time.Second + time.Duration(r.Int64N(int64(4*strictTimeout)))
@@ -177,17 +177,17 @@ func fault17(c *world, r *rand.Rand) func(ctx context.Context) {
 		}
 	}
 	switch r.IntN(7) {
-	case 0: // the node does not hear its client, which hears the node
+	case 0: // the node does not receive its client's bytes, and the client receives the node's
 		return cut(short, [2]string{client, node})
-	case 1: // no node hears it
+	case 1: // no node receives its bytes
 		return cut(short, everywhere...)
 	case 2:
 		return cut(long, [2]string{node, client})
 	case 3:
 		return cut(long, [2]string{node, client}, [2]string{client, node})
-	case 4: // the node is heard by no other
+	case 4: // no other node receives the node's bytes
 		return cut(lasting, from...)
-	case 5: // the node hears no other
+	case 5: // the node receives no other node's bytes
 		return cut(lasting, to...)
 	default:
 		return cut(lasting, append(from, to...)...)

@@ -50,8 +50,8 @@ func pipelined(t *testing.T, n net.Conn, requests []jute.Request, newest *int64)
 	return answers
 }
 
-// TestListsDoNotWaitForOneAnother: lists and other reads go to the node without waiting for the lists before them. One
-// that takes several pages is whole all the same, and answers keep their order, while children are made.
+// TestListsDoNotWaitForOneAnother: lists and other reads go to the node without waiting for earlier lists. A list of
+// several pages is whole all the same, and answers keep their order, while children are created.
 func TestListsDoNotWaitForOneAnother(t *testing.T) {
 	const many, few, rounds, asked = 2_500, 3, 20, 40
 	run(t, func(c *world) {
@@ -108,9 +108,9 @@ func TestListsDoNotWaitForOneAnother(t *testing.T) {
 	})
 }
 
-// TestWhatAMultiReadLeavesOut: a client that asks for more than one answer may have is told which elements it has not
-// got, and asks for those again.
-func TestWhatAMultiReadLeavesOut(t *testing.T) {
+// TestMultiReadRefusesExcessElements: a client that asks for more than fits into an answer learns which elements are
+// missing, and asks for those again.
+func TestMultiReadRefusesExcessElements(t *testing.T) {
 	const size, many, fit = 1_000_000, 6, 4
 	run(t, func(c *world) {
 		t := c.T

@@ -37,14 +37,14 @@ func next(n net.Conn) (h heard, path string, err error) {
 	return h, path, d.Err()
 }
 
-// TestMoreChangesThanMayBeUnsent: a client with a lasting watch hears of more changes than may be unsent for a
-// connection (V6), each once: of those that it has missed, and of those that one transaction makes, though it has to
-// come back once for them. Without: it is disconnected each time that it comes back, for as long as the ring has them.
+// TestMoreChangesThanMayBeUnsent: a client with a lasting watch receives more changes than may be unsent for a
+// connection (V6 LOST), each once: missed changes, and changes of one transaction, though it has to reconnect once for
+// them. Without: it is disconnected at each return, for as long as the ring has them.
 func TestMoreChangesThanMayBeUnsent(t *testing.T) {
 	const unsent, many, inOne = 16, 70, 50
 	for name, away := range map[string]bool{"while it is there": false, "while it is away": true} {
 		t.Run(name, func(t *testing.T) {
-			runSetup(t, whole.Setup{Telling: learner.Telling{Unsent: unsent}}, func(c *world) {
+			runSetup(t, whole.Setup{WatchLimits: learner.WatchLimits{Unsent: unsent}}, func(c *world) {
 				t := c.T
 				s := c.Session(sdk(t, c, "sdk"), 10*time.Second)
 				n, id, password := comes(c, "n1", 0, nil)

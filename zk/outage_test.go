@@ -46,7 +46,7 @@ func entersReadOnly(c *world, node string, id session.ID, password []byte) (e en
 
 // TestLocalSessionsAfterAnOutage: a node that is read-write again ends the connections of the local sessions that it
 // gave out meanwhile. One that is resumed becomes a session of the cluster, and where that is not allowed it is closed:
-// no client is read-only for ever (Z9).
+// no client is read-only for ever (Z9 read-only).
 func TestLocalSessionsAfterAnOutage(t *testing.T) {
 	for _, upgrades := range []bool{true, false} {
 		t.Run(fmt.Sprint("upgrades ", upgrades), func(t *testing.T) {
@@ -83,8 +83,8 @@ func TestLocalSessionsAfterAnOutage(t *testing.T) {
 	}
 }
 
-// TestReadOnlyNodesShowNothingOlder: a client that has seen more than a read-only node has is sent on (H-13). Those
-// nodes do not hear from each other, so that it would go back in time.
+// TestReadOnlyNodesShowNothingOlder: a client that has seen more than a read-only node has is sent on (H-13). These
+// nodes do not hear from each other, so the client would go back in time.
 func TestReadOnlyNodesShowNothingOlder(t *testing.T) {
 	runWith(t, func(cfg *config.Config) { cfg.Sessions.Local, cfg.ReadOnly = true, true }, func(c *world) {
 		t := c.T

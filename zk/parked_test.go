@@ -21,7 +21,7 @@ import (
 	"holdfast/session"
 	"holdfast/test/loopback"
 	"holdfast/test/whole"
-	"holdfast/transport/guard"
+	"holdfast/transport/authz"
 	"holdfast/transport/port"
 )
 
@@ -62,10 +62,12 @@ func onSockets(t *testing.T, most int) *sockets {
 	t.Helper()
 	at := loopback.Free(t, 5)
 	cfg := config.Default()
-	cfg.Auth.Mode, cfg.Node, cfg.DataDir = guard.None, 1, filepath.Join(t.TempDir(), "data")
+	cfg.Auth.Mode, cfg.Node, cfg.DataDir = authz.None, 1, filepath.Join(t.TempDir(), "data")
 	cfg.Listen = config.Listen{Client: at[0], Raft: at[1], Peer: at[2], HTTP: at[3], ZooKeeper: at[4]}
 	cfg.Peers = []config.Peer{{Node: 1, Client: at[0], Raft: at[1], Peer: at[2]}}
-	n, err := node.New(cfg, node.Options{Logger: hclog.NewNullLogger(), Network: limited{at[4], most}})
+	n, err := node.New(cfg, node.Options{
+		Logger: hclog.NewNullLogger(), Platform: node.Platform{Network: limited{at[4], most}},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,8 +164,8 @@ func (s *sockets) ends(n net.Conn, why string) {
 // long is a timeout that no test comes to: what ends a connection within bound is not that its client is silent.
 const long = 3 * bound
 
-// TestParkedClients: clients that say nothing for a second wait without goroutines, and are served like all others
-// (Z10).
+// TestParkedClients: clients that say nothing for a second wait without goroutines, and are served like all others (Z10
+// idle connections).
 func TestParkedClients(t *testing.T) {
 	s := onSockets(t, 100)
 	first, id, password := s.enters(long, 0, nil)
@@ -194,8 +196,8 @@ func TestParkedClients(t *testing.T) {
 	s.ends(back, "the node stops")
 }
 
-// TestParkedClientsAreEvicted: a port with as many connections as it may have ends one that is idle for a new one. What
-// the node has of it goes too, although nobody waits for the connection.
+// TestParkedClientsAreEvicted: a port at its limit of connections ends an idle connection for a new one. The node's
+// state of it is freed too, although no goroutine waits for the connection.
 func TestParkedClientsAreEvicted(t *testing.T) {
 	s := onSockets(t, 2)
 	for range 3 {

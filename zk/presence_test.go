@@ -13,8 +13,8 @@ import (
 	"holdfast/session"
 )
 
-// A node lists the connections of ZooKeeper's clients beside those of its own protocol. Whoever has authenticated by a
-// password is listed by name, without the hash.
+// A node lists the connections of ZooKeeper's clients beside those of its own protocol. A client that has authenticated
+// by a password is listed by name, without the hash.
 func TestConnectionsAreListed(t *testing.T) {
 	run(t, func(c *world) {
 		t := c.T
@@ -65,7 +65,7 @@ func TestConnectionsAreListed(t *testing.T) {
 	})
 }
 
-// A name that is no UTF-8 is shown like others, as ZooKeeper shows it. Without: the list of connections that has it
+// A name that is not UTF-8 is shown like others, as ZooKeeper shows it. Without: the list of connections that has it
 // cannot be sent.
 func TestConnectionsWithStrangeNamesAreListed(t *testing.T) {
 	run(t, func(c *world) {

@@ -71,8 +71,8 @@ func alive(n net.Conn) bool {
 	return err == nil
 }
 
-// TestPasswords: a session is resumed with its password alone. Anything else is told that there is no such session
-// (H-61), and costs the session's own connection nothing (H-41 does).
+// TestPasswords: a session is resumed only with its password. Other clients get the answer that there is no such
+// session (H-61), at no cost to the session's own connection (H-41 does cost).
 func TestPasswords(t *testing.T) {
 	run(t, func(c *world) {
 		t := c.T
@@ -107,7 +107,7 @@ func TestPasswords(t *testing.T) {
 }
 
 // TestIDsThatMayBeLocalElsewhere: only the node of a local session knows whether it lives. Another node closes the
-// connection without a word; it says that a session is gone when it was one of the cluster (Z3).
+// connection without an answer; it reports a session gone when the session was global (Z3 expired).
 func TestIDsThatMayBeLocalElsewhere(t *testing.T) {
 	runWith(t, func(cfg *config.Config) { cfg.Sessions.Local = true }, func(c *world) {
 		t := c.T
@@ -134,9 +134,9 @@ func TestIDsThatMayBeLocalElsewhere(t *testing.T) {
 	})
 }
 
-// TestNobodyIsWelcomedTooEarly: a node that gives out a session serves it. After an election a node learns of the
+// TestNoSessionBeforeTheNodeServesReads: a node that grants a session serves it. After an election a node learns of the
 // leader's first entries, and so of a session, before it learns of a good round, without which it reads nothing.
-func TestNobodyIsWelcomedTooEarly(t *testing.T) {
+func TestNoSessionBeforeTheNodeServesReads(t *testing.T) {
 	run(t, func(c *world) {
 		t := c.T
 		served(t, c, "z", 10*time.Second)
@@ -176,15 +176,15 @@ func welcomed(c *world, node string) {
 	}
 }
 
-// TestAConnectionThatItsClientHasLeft: a resume that was on its way when its client gave the connection up does not
-// take the session from the client's next one (Z2, M-10).
+// TestAConnectionThatItsClientHasLeft: a resume in flight when its client gave the connection up does not move the
+// session away from the client's next connection (Z2 connect, M-10).
 func TestAConnectionThatItsClientHasLeft(t *testing.T) {
 	for name, more := range map[string][]byte{"at once": nil, "after a ping behind its connect": pulse} {
 		t.Run(name, func(t *testing.T) { leavesAConnection(t, more) })
 	}
 }
 
-// leavesAConnection plays a client that leaves a connection on which it has sent its connect, and more.
+// leavesAConnection acts as a client that leaves a connection on which it has sent its connect, and more.
 func leavesAConnection(t *testing.T, more []byte) {
 	t.Helper()
 	run(t, func(c *world) {
@@ -220,7 +220,7 @@ func leavesAConnection(t *testing.T, more []byte) {
 	})
 }
 
-// TestClose: a closeSession is answered when the session has ended, with what it owned, and the connection ends.
+// TestClose: a closeSession is answered when the session has ended, with its ephemerals, and the connection ends.
 func TestClose(t *testing.T) {
 	run(t, func(c *world) {
 		t := c.T
@@ -246,7 +246,7 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// TestWords: each word is answered as monitoring reads it, and ZooKeeper's others are not executed.
+// TestWords: each word gets an answer that monitoring can read, and ZooKeeper's others are not executed.
 func TestWords(t *testing.T) {
 	run(t, func(c *world) {
 		t := c.T
@@ -282,7 +282,7 @@ func TestWords(t *testing.T) {
 	})
 }
 
-// TestHostile: what is no request ends the connection, and harms nobody else.
+// TestHostile: an invalid request ends the connection, and harms no other client.
 func TestHostile(t *testing.T) {
 	connect := connecting(0, nil)
 	frame := func(body ...byte) []byte { return append([]byte{0, 0, 0, byte(len(body))}, body...) }

@@ -10,9 +10,8 @@ import (
 	"holdfast/zk/jute"
 )
 
-// readOnly runs f with three nodes that do not hear each other, and the connection of a client that has a read-only
-// session of n1. heal lets the nodes hear each other again. The tree has /a, and /big with nearly all that an entry may
-// have.
+// readOnly runs f with three nodes that are cut off from each other, and the connection of a client that has a
+// read-only session of n1. heal reconnects the nodes. The tree has /a, and /big of nearly the largest size.
 func readOnly(t *testing.T, f func(c *world, n net.Conn, heal func())) {
 	t.Helper()
 	runWith(t, func(cfg *config.Config) {
@@ -54,7 +53,7 @@ func setting(path string) func(e *jute.Encoder) {
 func nothing(*jute.Encoder) {}
 
 // TestReadOnlyAnswersKeepTheirOrder: a client of a read-only node is answered in the order of its requests (N-16), also
-// where some wait until it has taken the answers before them, and others do not. The Java client ends a connection that
+// where some wait until it has read the answers before them, and others do not. The Java client ends a connection that
 // answers in another order (C-26).
 func TestReadOnlyAnswersKeepTheirOrder(t *testing.T) {
 	readOnly(t, func(c *world, n net.Conn, _ func()) {
@@ -80,8 +79,8 @@ func TestReadOnlyAnswersKeepTheirOrder(t *testing.T) {
 	})
 }
 
-// TestReadsBehindAWriteToAReadOnlyNode: a read-only node refuses a client's writes alone, and not the reads that
-// it sends behind them, however many they are.
+// TestReadsBehindAWriteToAReadOnlyNode: a read-only node refuses only a client's writes, and not the reads
+// behind them, however many they are.
 func TestReadsBehindAWriteToAReadOnlyNode(t *testing.T) {
 	const rounds, reads = 3, 300
 	readOnly(t, func(c *world, n net.Conn, _ func()) {
@@ -103,8 +102,8 @@ func TestReadsBehindAWriteToAReadOnlyNode(t *testing.T) {
 	})
 }
 
-// TestWatchesOfAReadOnlyNode: a read-only node takes its clients' watches, new ones and those that they bring, and
-// says whether it has one. A client that brings them to the next node hears what has changed since.
+// TestWatchesOfAReadOnlyNode: a read-only node accepts its clients' watches, new and restored ones, and reports whether
+// a watch exists. A client that restores them at the next node receives the changes since.
 func TestWatchesOfAReadOnlyNode(t *testing.T) {
 	typed := func(path string, kind int32) func(e *jute.Encoder) {
 		return func(e *jute.Encoder) {

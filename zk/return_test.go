@@ -14,10 +14,10 @@ import (
 	"holdfast/zk/jute"
 )
 
-// TestWatchesBeyondTheRing: a client with a lasting watch that was away for more changes than a node remembers, or
-// while the nodes were restarted, gets its watch back. It hears nothing of what it missed (Z7), and of what comes.
+// TestWatchesBeyondTheRing: a client with a lasting watch that was away for more changes than a node keeps, or while
+// the nodes were restarted, gets its watch back. It receives none of the missed changes (Z7), and all later ones.
 func TestWatchesBeyondTheRing(t *testing.T) {
-	runSetup(t, whole.Setup{Telling: learner.Telling{Changes: 16}}, func(c *world) {
+	runSetup(t, whole.Setup{WatchLimits: learner.WatchLimits{Changes: 16}}, func(c *world) {
 		t := c.T
 		s := c.Session(sdk(t, c, "sdk"), 10*time.Second)
 		create := func(path string) {
@@ -53,8 +53,8 @@ func TestWatchesBeyondTheRing(t *testing.T) {
 	})
 }
 
-// TestVainWatches: a client brings back watches that never fire, since its reads were answered: of the members, which
-// are made at the read, and of a path that no entry can have. They cost it nothing.
+// TestVainWatches: a client restores watches that never fire, since its reads were answered: of the members, which are
+// made at the read, and of an invalid path. They do no harm.
 func TestVainWatches(t *testing.T) {
 	run(t, func(c *world) {
 		t := c.T
@@ -98,9 +98,9 @@ func TestVainWatches(t *testing.T) {
 	})
 }
 
-// TestAWatchOfWhatMayNotBeRead: exists tells of an entry that its client may not read, and so leaves a watch. It hears
-// of the first change that it may read.
-func TestAWatchOfWhatMayNotBeRead(t *testing.T) {
+// TestAWatchOfUnreadableEntries: exists answers about an entry that its client may not read, and so leaves a watch. It
+// fires with the first change that the client may read.
+func TestAWatchOfUnreadableEntries(t *testing.T) {
 	run(t, func(c *world) {
 		t := c.T
 		z, _ := served(t, c, "z", 10*time.Second, "n1:7404")

@@ -12,48 +12,51 @@ import (
 
 	"holdfast/session"
 	"holdfast/transport/census"
-	"holdfast/transport/gate"
+	"holdfast/transport/ratelimit"
 	"holdfast/tree"
+	"holdfast/zk/frames"
+	"holdfast/zk/idle"
+	"holdfast/zk/writer"
 )
 
-// Config is what a front end is made of.
+// Config configures a server.
 type Config struct {
 	Logger hclog.Logger
-	// Gate has the node's budgets, which it shares with the client port.
-	Gate *gate.Gate
+	// Limiter has the node's budgets, shared with the client port.
+	Limiter *ratelimit.Limiter
 	// Census lists the connections that have a session.
 	Census *census.Census
-	// Access decides who may connect, and who is told a four-letter word; nil lets everybody.
+	// Access decides who may connect, and who gets answers to four-letter words; nil admits every client.
 	Access Access
-	// Super is the digest of super, empty for nobody.
+	// Super is the digest of super, empty for none.
 	Super string
-	// Audit returns the tree's part of a connection with an audit of what its client writes as super; nil audits nothing.
-	// name is the client's verified name, empty for none, and vouched are those whom the node vouches for so far.
-	Audit func(name string, from net.Addr, vouched []tree.Principal, c session.TreeConnection) session.TreeConnection
-	// Words are the four-letter words that are answered (Z8).
+	// Audit wraps a connection's tree in an audit of what the client writes as super; nil audits nothing. name is the
+	// client's verified name, empty for none, and principals are the client's first principals.
+	Audit func(name string, from net.Addr, principals []tree.Principal, c session.TreeConnection) session.TreeConnection
+	// Words are the four-letter words that the server answers (Z8 config and words).
 	Words []string
-	// Standing returns what the words tell of the node.
-	Standing func() Standing
+	// NodeStats returns the figures of the node for the answers to four-letter words.
+	NodeStats func() NodeStats
 	// Members returns the text of /zookeeper/config.
 	Members func() string
-	// KeepsLocal reports whether another node is a member that may have local sessions, of which this node knows nothing.
-	// nil: none may.
+	// KeepsLocal reports whether another node is a member that may have local sessions unknown to this node; nil if no
+	// member may.
 	KeepsLocal func(session.Node) bool
 }
 
 // Access decides who may use the port. Safe for concurrent use.
 type Access interface {
-	// Connect admits a client that wants a session, by its verified certificate, nil without one.
+	// Connect admits a client that requests a session, by its verified certificate, nil without a certificate.
 	Connect(certificate *x509.Certificate, from net.Addr) (Caller, error)
-	// Word admits somebody who asks for a four-letter word.
+	// Word admits the sender of a four-letter word.
 	Word(certificate *x509.Certificate, from net.Addr) error
 }
 
 // Caller is an admitted client.
 type Caller interface {
-	// Name is its verified name, empty for none.
+	// Name is the verified name, empty for none.
 	Name() string
-	// Still returns an error when the client may go on no more.
+	// Still returns an error when the client must not go on.
 	Still() error
 }
 
@@ -61,15 +64,18 @@ type Caller interface {
 type Server struct {
 	cfg     Config
 	service session.Service
-	confirm *confirmer
-	stats   stats
-	// ctx ends when the server stops: requests that wait for the cluster end with it.
-	ctx     context.Context //nolint:containedctx // the server's own lifetime
-	cancel  context.CancelFunc
-	began   time.Time
-	foreign foreign
-	lot     lot
-	parts   parts
+	// ctx ends when the server stops, and ends the requests that wait for the cluster.
+	ctx    context.Context //nolint:containedctx // the server's own lifetime
+	cancel context.CancelFunc
+	began  time.Time
+
+	counters       counters
+	protocolErrors protocolErrors
+	// Shared by connections: the confirmer of their writers, the pool of idle connections, the budget of incomplete
+	// frames.
+	confirmer     *writer.Confirmer
+	idle          idle.Pool
+	partialFrames *frames.Budget
 
 	mu sync.Mutex
 	// conns are the open connections. guarded by mu
@@ -81,15 +87,20 @@ type Server struct {
 
 // New returns a server on a node's service.
 func New(cfg Config, service session.Service) *Server {
-	s := &Server{cfg: cfg, service: service, conns: map[*conn]struct{}{}, began: time.Now()}
-	s.foreign.log, s.parts.most = cfg.Logger, maxParts
+	s := &Server{
+		cfg: cfg, service: service, conns: map[*conn]struct{}{}, began: time.Now(), partialFrames: frames.NewBudget(),
+		protocolErrors: protocolErrors{log: cfg.Logger},
+	}
 	//nolint:forbidigo // the server ends by Stop
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.confirm = newConfirmer(s)
+	s.confirmer = writer.NewConfirmer(s.ctx, service, &s.counters.writer)
 	return s
 }
 
-// Serve takes connections until the listener is closed. It returns nil after Stop.
+// mode returns what the node serves now.
+func (s *Server) mode() session.Mode { return s.service.State().Mode }
+
+// Serve accepts connections until the listener is closed. It returns nil after Stop.
 func (s *Server) Serve(l net.Listener) error {
 	s.mu.Lock()
 	s.listener = l
@@ -113,13 +124,13 @@ func (s *Server) Serve(l net.Listener) error {
 	}
 }
 
-// acceptPause is how long the server waits when it may have no more file descriptors.
+// acceptPause is how long the server waits when it is out of file descriptors.
 const acceptPause = 50 * time.Millisecond
 
-// isTemporary reports whether a listener may go on after an error, as gRPC decides it too.
+// isTemporary reports whether a listener may continue after an error; gRPC uses the same test.
 func isTemporary(err error) bool {
-	var one interface{ Temporary() bool }
-	return errors.As(err, &one) && one.Temporary()
+	var temporary interface{ Temporary() bool }
+	return errors.As(err, &temporary) && temporary.Temporary()
 }
 
 func (s *Server) stopped() bool {
@@ -128,7 +139,7 @@ func (s *Server) stopped() bool {
 	return s.stopping
 }
 
-// begin serves a connection in a goroutine of its own.
+// begin serves a connection in a new goroutine.
 func (s *Server) begin(n net.Conn) {
 	c := newConn(s, n)
 	s.mu.Lock()
@@ -149,7 +160,7 @@ func (s *Server) forget(c *conn) {
 	delete(s.conns, c)
 }
 
-// all returns the connections of now.
+// all returns the open connections.
 func (s *Server) all() []*conn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -170,14 +181,18 @@ func (s *Server) Stop(ctx context.Context) error {
 	if l != nil {
 		err = l.Close()
 	}
+	all := s.all()
+	for _, c := range all { // first: the calls that are canceled end connections too
+		c.setReason(errStopping)
+	}
 	s.cancel()
-	for _, c := range s.all() {
+	for _, c := range all {
 		c.end(errStopping)
 	}
 	done := make(chan struct{})
 	go func() {
 		s.serving.Wait()
-		s.lot.close()
+		s.idle.Close()
 		close(done)
 	}()
 	select {

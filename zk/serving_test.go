@@ -20,9 +20,9 @@ func says(c *world, node, word, want string) {
 	c.T.Fatalf("%s: %s says %q, want %q", word, node, got, want)
 }
 
-// TestWordsOfANodeThatServesNobody: a node that hears of no leader does not say that it is read-write, nor anything
-// that monitoring takes for service.
-func TestWordsOfANodeThatServesNobody(t *testing.T) {
+// TestWordsOfANodeThatDoesNotServe: a node that knows no leader does not report that it is read-write, nor anything
+// that monitoring reads as service.
+func TestWordsOfANodeThatDoesNotServe(t *testing.T) {
 	run(t, func(c *world) {
 		t := c.T
 		says(c, "n1", "isro", "rw")
@@ -47,9 +47,9 @@ func TestWordsOfANodeThatServesNobody(t *testing.T) {
 	})
 }
 
-// TestReadOnlyNodesSayWhatTheyAre: a client of a read-only server finds another one by the word isro. So a node that
-// may be read-only answers it though zk_words do not name it, and no other word.
-func TestReadOnlyNodesSayWhatTheyAre(t *testing.T) {
+// TestReadOnlyNodesReportTheirMode: a client of a read-only server finds a read-write server by the word isro. So a
+// node that may be read-only answers isro though zk_4lw_commands do not name it, and no other word.
+func TestReadOnlyNodesReportTheirMode(t *testing.T) {
 	const refused = " is not executed because it is not in the whitelist.\n"
 	for _, one := range []struct {
 		readOnly        bool
@@ -59,7 +59,7 @@ func TestReadOnlyNodesSayWhatTheyAre(t *testing.T) {
 		{false, "isro" + refused, "isro" + refused},
 	} {
 		runWith(t, func(cfg *config.Config) {
-			cfg.Sessions.Local, cfg.ReadOnly, cfg.ZooKeeper.Words = true, one.readOnly, "srvr"
+			cfg.Sessions.Local, cfg.ReadOnly, cfg.ZooKeeper.FourLetterCommands = true, one.readOnly, "srvr"
 		}, func(c *world) {
 			t := c.T
 			says(c, "n1", "isro", one.before)

@@ -15,18 +15,18 @@ import (
 	"holdfast/zk/jute"
 )
 
-// strict is a client that does what ZooKeeper's do about time, to the nanosecond: it pings each third of its timeout,
-// and gives its server up two thirds of the timeout after the last byte. It has an ephemeral that is named by its
-// session, and a lasting watch on another entry.
+// strict is a client with exactly the timing of ZooKeeper's clients: it pings each third of its timeout, and gives its
+// server up two thirds of the timeout after the last byte. It has an ephemeral that is named by its session, and a
+// lasting watch on another entry.
 type strict struct {
 	c    *world
 	host string
 	*rand.Rand
 	// nodes are those that it goes to.
 	nodes []string
-	// asks is the timeout that it asks for, and is told.
+	// asks is the requested and negotiated timeout.
 	asks time.Duration
-	// watches is the path that it watches, in mode; heard is told of its events, unless it is nil.
+	// watches is the watched path, in mode; heard gets its events, unless it is nil.
 	watches string
 	mode    int32
 	heard   func(kind int32, path string)
@@ -35,7 +35,7 @@ type strict struct {
 	mu       sync.Mutex
 	id       session.ID // guarded by mu
 	password []byte
-	// connected says that it believes to have its session, last when it heard the last byte; guarded by mu.
+	// connected: the client believes that it has its session. last is when it received the last byte; guarded by mu.
 	connected bool
 	last      time.Time
 	lived     map[session.ID]bool
@@ -59,7 +59,7 @@ func (s *strict) run(ctx context.Context) {
 	}
 }
 
-// connect opens a session, or resumes the one that it has. It returns nil if that did not work.
+// connect opens a session, or resumes its own. It returns nil on failure.
 func (s *strict) connect(ctx context.Context) net.Conn {
 	within, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -102,7 +102,7 @@ func (s *strict) connect(ctx context.Context) net.Conn {
 	return conn
 }
 
-// requests are what it sends on each connection: its ephemeral, which may be there already, and its watch.
+// requests are its requests on each connection: its ephemeral, which may exist already, and its watch.
 func (s *strict) requests() []byte {
 	create := jute.NewFrame()
 	create.Int(1)
@@ -162,7 +162,7 @@ func (s *strict) frame(conn net.Conn) ([]byte, error) {
 	return frame, err
 }
 
-// leaves says that the client believes no longer that it has its session.
+// leaves records that the client no longer believes that it has its session.
 func (s *strict) leaves(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -193,7 +193,7 @@ func (s *strict) hears(frame []byte) {
 	}
 }
 
-// believes reports whether the client believes now that it has a session, and when it heard the last byte.
+// believes reports whether the client believes now that it has a session, and when it received the last byte.
 func (s *strict) believes(path string) (is bool, last time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,8 +12,9 @@ import (
 )
 
 // TestEventsAreTimely changes an entry at moments that have nothing to do with the pings of the idle client that
-// watches it. A node does not ask for rounds before a byte waits (Z5): the cluster's own rounds have confirmed the
-// newest touch by then, but for the shortest timeouts, where a byte may wait for the two rounds that it asks for.
+// watches it. A node does not ask for rounds before a byte waits (Z5 disconnected before expired): the cluster's own
+// rounds have confirmed the newest touch by then, but for the shortest timeouts, where a byte may wait for the two
+// rounds that it asks for.
 func TestEventsAreTimely(t *testing.T) {
 	const changes = 100
 	for _, one := range []struct {
@@ -42,7 +43,7 @@ func TestEventsAreTimely(t *testing.T) {
 				}
 				all.Go(func() { s.run(ctx) })
 				time.Sleep(time.Minute)
-				before := c.Sum("holdfast_zookeeper_rounds_asked_total")
+				before := c.Sum("holdfast_zookeeper_rounds_requested_total")
 				var delays []time.Duration
 				for i := range changes {
 					time.Sleep(one.asks/3 + time.Duration(i)*one.asks/3/changes)
@@ -53,7 +54,7 @@ func TestEventsAreTimely(t *testing.T) {
 					began := time.Now()
 					delays = append(delays, max(0, (<-heard).Sub(began)))
 				}
-				rounds := c.Sum("holdfast_zookeeper_rounds_asked_total") - before
+				rounds := c.Sum("holdfast_zookeeper_rounds_requested_total") - before
 				stop()
 				all.Wait()
 				slices.Sort(delays)

@@ -11,9 +11,9 @@ import (
 	"holdfast/zk/jute"
 )
 
-// TestANodeThatTurnsReadOnlyRefusesNoRead: a client with a session of the cluster hears of a node that has become
-// read-only by the end of its connection (Z9), however soon it asks. Without: its reads are refused as if they were
-// writes to a read-only server, which it had never agreed to talk to.
+// TestANodeThatTurnsReadOnlyRefusesNoRead: a client with a global session learns that its node has become read-only by
+// the end of its connection (Z9 read-only), however soon it asks. Without: its reads are refused as if they were writes
+// to a read-only server, to which it had never agreed.
 func TestANodeThatTurnsReadOnlyRefusesNoRead(t *testing.T) {
 	const clients = 20
 	runWith(t, func(cfg *config.Config) { cfg.Sessions.Local, cfg.ReadOnly = true, true }, func(c *world) {

@@ -41,7 +41,7 @@ func runSetup(t *testing.T, setup whole.Setup, f func(c *world)) {
 	setup.Change = func(cfg *config.Config) {
 		cfg.Listen.ZooKeeper = ":7404"
 		cfg.Tree.Super = "super:D/InIHSb7yEEbrWz8b9l71RjZJU=" // super:test
-		cfg.ZooKeeper.Words = "srvr,ruok,mntr,stat,cons,conf,dump,envi,isro,wchs"
+		cfg.ZooKeeper.FourLetterCommands = "srvr,ruok,mntr,stat,cons,conf,dump,envi,isro,wchs"
 		if change != nil {
 			change(cfg)
 		}

@@ -53,7 +53,7 @@ func saved(tb testing.TB, s *fsm.State) (h backup.Header, records []byte) {
 	}
 	c := made.Contents()
 	return backup.Header{
-		Cluster: "orders", Node: 2, Version: "v1", Taken: time.Unix(1_700_000_000, 0).UTC(), Index: c.Index,
+		Cluster: "orders", Node: 2, Version: "v1", TakenAt: time.Unix(1_700_000_000, 0).UTC(), Index: c.Index,
 		Term: c.Term + 1, Confirmed: true, FeatureLevel: c.Level, Sessions: c.Sessions, Certificates: c.Certificates,
 		Entries: c.Entries, Ephemerals: c.Ephemerals, Bytes: uint64(b.Len()), SHA256: sha256.Sum256(b.Bytes()),
 		StateDigest: c.Digest,

@@ -17,6 +17,8 @@ const (
 	share = 83
 )
 
+// crowdWork keeps 50,000 sessions of 10 s alive over 600 clients. Each session is touched every 3.3 s, and CPU is that
+// of 30 s. ZooKeeper has as many sessions as this process may open files, and its CPU is scaled.
 func crowdWork() Work {
 	return Work{
 		Name: "sessions",

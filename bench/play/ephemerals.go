@@ -12,6 +12,8 @@ import (
 	"holdfast/tree"
 )
 
+// ephemeralWork closes a session that owns 40,000 entries. Other clients touch their sessions and read an entry
+// through all servers, 200 times a second each.
 func ephemeralWork() Work {
 	return Work{
 		Name: "ephemerals",

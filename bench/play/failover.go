@@ -17,6 +17,8 @@ const (
 	anew = time.Minute
 )
 
+// killWork kills the leader with SIGKILL. An open begins every 5 ms at one of the other servers, until one is done.
+// The SDK's client has a session at the leader and opens one more: it must notice the failure itself.
 func killWork() Work {
 	return Work{
 		Name:    "leader-killed",
@@ -28,6 +30,7 @@ func killWork() Work {
 	}
 }
 
+// freezeWork is killWork with SIGSTOP.
 func freezeWork() Work {
 	return Work{
 		Name:    "leader-frozen",

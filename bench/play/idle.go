@@ -8,6 +8,7 @@ import (
 	"holdfast/test/proc"
 )
 
+// idleWork measures the servers for 20 s without a client, from 5 s after the start.
 func idleWork() Work {
 	return Work{
 		Name:    "idle",

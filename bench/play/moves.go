@@ -14,6 +14,7 @@ import (
 // minute is a unit of bounds.
 const minute = time.Minute
 
+// moveWork kills a follower that has 5,000 sessions of one client, and measures until the other servers have them all.
 func moveWork() Work {
 	return Work{
 		Name:    "moves",
@@ -148,6 +149,8 @@ func reattachInBulk(ctx context.Context, to []system.Conn, held []system.Session
 	return int(expired.Load()), err
 }
 
+// resumeWork moves 50,000 sessions of one server to the two others, in bulk where the protocol has it, else 1,024 in
+// flight. etcd keeps its leases alive through other servers.
 func resumeWork() Work {
 	return Work{
 		Name: "resumes",

@@ -15,6 +15,7 @@ const (
 	flight = 1024
 )
 
+// openWork makes 400 opens, one after the other, through the leader and through a follower in turns of 100.
 func openWork() Work {
 	return Work{
 		Name: "open",
@@ -79,6 +80,8 @@ func spread(over []system.Conn, into []system.Session, timeout time.Duration) re
 	}
 }
 
+// floodWork makes 40,000 opens through all servers, 1,024 in flight, and then as many closes. 4,000 of each before
+// them warm up.
 func floodWork() Work {
 	return Work{
 		Name: "opens",

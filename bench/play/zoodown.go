@@ -17,6 +17,8 @@ import (
 // zooVictims are the clients of the works that kill a server.
 const zooVictims = 30
 
+// zooLeaderWork kills the leader while 30 clients that know all servers write every 10 ms, and measures until each has
+// done a write that began later.
 func zooLeaderWork() Work {
 	return zooWork("zk-leader-killed", zooDownFigures("zk_leader", "leader"), 3*minute,
 		func(ctx context.Context, s *stage, c system.ZooServed) error {
@@ -24,6 +26,7 @@ func zooLeaderWork() Work {
 		})
 }
 
+// zooNodeWork is zooLeaderWork with a follower.
 func zooNodeWork() Work {
 	return zooWork("zk-node-killed", zooDownFigures("zk_node", "follower"), 3*minute,
 		func(ctx context.Context, s *stage, c system.ZooServed) error { return zooDown(ctx, s, c, "zk_node", 1) })

@@ -15,6 +15,8 @@ import (
 	"holdfast/session"
 )
 
+// zooExpiryWork has 100 clients that asked for 10 s fall silent, 0.1 s apart, and measures until another client hears
+// that the ephemeral is gone. A node grants 11.7 s to a client that asks for 10 s (Z4).
 func zooExpiryWork() Work {
 	return zooWork("zk-expiry", []Figure{
 		{"zk_gone", "a client that asked for 10 s falls silent: its ephemeral is gone after, median", Seconds},

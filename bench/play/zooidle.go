@@ -10,6 +10,8 @@ import (
 	"holdfast/test/proc"
 )
 
+// zooIdleWork has 20,000 clients with sessions of 30 s, as far as files reach, that only ping. It measures RSS and
+// live heap above those with 192 clients, and CPU over 30 s. The live heap has no stacks.
 func zooIdleWork() Work {
 	return zooWork("zk-idle", []Figure{
 		{"zk_idle_clients", "idle clients with a session of 30 s, each on its connection", Count},

@@ -68,6 +68,8 @@ const (
 	zooWarm = 4
 )
 
+// zooRequestWork makes 20,000 creates, 60,000 gets, 20,000 sets, 60,000 exists, 60,000 lists and 20,000 deletes by 12
+// clients, a third at each server, 1,024 in flight. A quarter of each before them warms up.
 func zooRequestWork() Work {
 	var figures []Figure
 	for _, k := range zooKinds() {
@@ -145,6 +147,8 @@ func zooSync(all []*zooClient) error {
 	return nil
 }
 
+// zooConnectWork connects 5,000 clients with a session each, 64 at a time, and then closes all. 500 before them warm
+// up.
 func zooConnectWork() Work {
 	return zooWork("zk-connects", []Figure{
 		{"zk_connects_rate", "clients that connect and get a session, 64 in flight", PerSecond},

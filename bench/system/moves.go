@@ -59,7 +59,7 @@ func (s *Stream) Together() int {
 	return s.batch
 }
 
-// ReattachAll moves sessions to this stream with one message. A repeat of it is the same move (M1).
+// ReattachAll moves sessions to this stream with one message. A repeat of it is the same move (M1 a resume is a move).
 func (s *Stream) ReattachAll(all []Session, done func(left []Session, expired int, err error)) {
 	m := &holdfastv1.ResumeSessions{Instance: s.instance}
 	for _, one := range all {

@@ -39,7 +39,7 @@ type Stream struct {
 	cancel context.CancelFunc
 	// leave gives up the connection.
 	leave func()
-	// instance names the client process in moves (M1).
+	// instance names the client process in moves (M1 a resume is a move).
 	instance uint64
 	// wake has room for one: something was queued.
 	wake chan struct{}
@@ -254,7 +254,7 @@ func (s *Stream) end(why error) {
 	}
 }
 
-// Open opens a session. Like the SDK it names each open (O2).
+// Open opens a session. Like the SDK it names each open (O2 idempotent opens).
 func (s *Stream) Open(timeout time.Duration, done func(Session, error)) { s.open(timeout, 0, done) }
 
 func (s *Stream) open(timeout time.Duration, instance uint64, done func(Session, error)) {

@@ -17,7 +17,7 @@ import (
 // streamsEach is the number of watching streams on one connection: a node takes 64 by default.
 const streamsEach = 50
 
-// OpenWriter opens a session with this stream's instance, so that it may write at once (X5 of the tree).
+// OpenWriter opens a session with this stream's instance, so that it may write at once (X5 the opener's instance).
 func (s *Stream) OpenWriter(timeout time.Duration, done func(Session, error)) {
 	s.open(timeout, s.instance, func(held Session, err error) {
 		if err == nil {
@@ -97,7 +97,7 @@ func (s *Stream) EventMessages() int {
 func (s *Stream) tells(m *holdfastv1.ServerMessage) bool {
 	events, lost := m.GetEvents().GetEvents(), m.GetLost()
 	if events == nil && lost == nil {
-		return m.GetTold() != nil
+		return m.GetProgress() != nil
 	}
 	s.mu.Lock()
 	told := s.told

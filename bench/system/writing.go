@@ -9,7 +9,7 @@ import (
 	holdfastv1 "holdfast/proto/holdfast/v1"
 )
 
-// window is the number of a session's writes that may be without an answer (X1 of the tree).
+// window is the number of a session's writes that may be without an answer (X1 numbered writes).
 const window = 256
 
 // write is a numbered write of a session. Its number is free until it is answered.
@@ -20,8 +20,9 @@ type write struct {
 	answered    bool
 }
 
-// writing are the writes of a session. They are sent in the order of their numbers. When one is refused for a while,
-// so are those behind it: all are sent again once every answer is in, and the while is over (X7, X8 of the tree).
+// writing are the writes of a session. They are sent in the order of their numbers. When one is refused for a while, so
+// are those behind it: all are sent again once every answer is in, and the while is over (X7 queue of the node, X8
+// admission of writes).
 type writing struct {
 	session uint64
 	// ask sends a write, and calls answered exactly once. It may do so at once.

@@ -143,7 +143,7 @@ func TestStreamTells(t *testing.T) {
 		Events: &holdfastv1.Events{Events: []*holdfastv1.Event{{}, {}}},
 	}}
 	lost := &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Lost{Lost: &holdfastv1.Lost{Stamp: 9}}}
-	told := &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Told{Told: &holdfastv1.Told{}}}
+	told := &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Progress{Progress: &holdfastv1.Progress{}}}
 	if !s.tells(events) || !s.tells(lost) || !s.tells(told) {
 		t.Error("a message to watches is none")
 	}

@@ -12,7 +12,7 @@ import (
 	"holdfast/learner"
 	"holdfast/session"
 	"holdfast/test/noraft"
-	"holdfast/transport/gate"
+	"holdfast/transport/ratelimit"
 )
 
 // The log of the herd's cluster commits an entry of up to herdBatch moves in herdCommit: 24,000 moves a second. An idle
@@ -24,24 +24,24 @@ const (
 	herdPreload = 1000
 )
 
-// herdCluster is a cluster without consensus and network. Each node has the gate of a client port.
+// herdCluster is a cluster without consensus and network. Each node has the rate limits of a client port.
 type herdCluster struct {
 	noraft  *noraft.Cluster
 	state   *fsm.State
 	tracker *leader.Tracker
 	nodes   map[session.Node]*herdNode // the living nodes
-	gate    gate.Config
+	limits  ratelimit.Config
 	ctx     context.Context //nolint:containedctx // lasts as long as the cluster
 	stop    func()          // ends all goroutines
 }
 
-// herdNode is a living node. Every resume and touch passes its gate, as on the client port.
+// herdNode is a living node. Every resume and touch passes its rate limits, as on the client port.
 type herdNode struct {
-	number session.Node
-	server *learner.Server
-	gate   *gate.Gate
-	// admitted are the times at which the gate admitted resumes; asked counts all resumes. Only the goroutine that
-	// drives the herd uses them.
+	number  session.Node
+	server  *learner.Server
+	limiter *ratelimit.Limiter
+	// admitted are the times at which the rate limits admitted resumes; asked counts all resumes. Only the goroutine
+	// that drives the herd uses them.
 	admitted []time.Duration
 	asked    int
 	messages int // the resumes of several sessions
@@ -52,31 +52,31 @@ type herdNode struct {
 func (n *herdNode) flood(trial herdTrial) {
 	now := time.Now()
 	for i := range trial.flood {
-		p := n.gate.Reservations(herdVisitor(), 1)
-		_ = p.Admit(now, gate.Arrival{Kind: gate.Resumes, Session: session.ID(i + 1)})
+		p := n.limiter.Reservations(herdVisitor(), 1)
+		_ = p.Admit(now, ratelimit.Arrival{Kind: ratelimit.Resumes, Session: session.ID(i + 1)})
 		defer p.Leave()
 	}
 	for range trial.calls {
-		_ = n.gate.Admit(now, gate.Resumes, 1, herdVisitor())
+		_ = n.limiter.Admit(now, ratelimit.Resumes, 1, herdVisitor())
 	}
 }
 
-func herdVisitor() gate.Caller {
-	return gate.Caller{Address: netip.MustParseAddr("192.0.2.1")}
+func herdVisitor() ratelimit.Caller {
+	return ratelimit.Caller{Address: netip.MustParseAddr("192.0.2.1")}
 }
 
 func herdAddress(n session.Node) string { return fmt.Sprintf("n%d:7400", n) }
 
 // newHerdCluster returns a cluster of three nodes and its sessions. Of so many sessions in a row, each is at the same
 // node, so that a third of all are at each node. Node 3 has just died. The test defers stop.
-func newHerdCluster(t *testing.T, sessions, row int, budgets gate.Config) (*herdCluster, []session.Session) {
+func newHerdCluster(t *testing.T, sessions, row int, budgets ratelimit.Config) (*herdCluster, []session.Session) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &herdCluster{
 		noraft: noraft.New(noraft.Config{
 			Voters: 3, Limits: session.DefaultLimits(), Commit: herdCommit, Batch: herdBatch,
 		}),
-		nodes: map[session.Node]*herdNode{}, gate: budgets, ctx: ctx,
+		nodes: map[session.Node]*herdNode{}, limits: budgets, ctx: ctx,
 	}
 	c.stop = func() {
 		cancel()
@@ -99,7 +99,7 @@ func herdSessions(t *testing.T, c *noraft.Cluster, sessions, row int) (opened []
 		var entry []session.Command
 		for i := len(opened); i < sessions && len(entry) < herdPreload; i++ {
 			entry = append(entry, session.OpenSession{
-				Node: session.Node(i/row%3 + 1), MS: uint64(i), Timeout: herdTimeout,
+				Node: session.Node(i/row%3 + 1), MS: uint64(i), Spec: session.Spec{Timeout: herdTimeout},
 				RequestID: session.RequestID{byte(i), byte(i >> 8), byte(i >> 16), 1},
 			})
 		}
@@ -117,6 +117,6 @@ func herdSessions(t *testing.T, c *noraft.Cluster, sessions, row int) (opened []
 // begin starts node n.
 func (c *herdCluster) begin(n session.Node) {
 	s := c.noraft.Serve(c.ctx, n)
-	c.nodes[n] = &herdNode{number: n, server: s, gate: gate.New(c.gate)}
+	c.nodes[n] = &herdNode{number: n, server: s, limiter: ratelimit.New(c.limits)}
 	c.noraft.Follow(c.ctx, n, s)
 }

@@ -12,11 +12,13 @@ import (
 
 	"holdfast/client"
 	"holdfast/client/internal/core"
+	"holdfast/client/internal/core/conn"
+	sessions "holdfast/client/internal/core/session"
 	"holdfast/client/internal/route"
 	"holdfast/fsm"
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/transport/gate"
+	"holdfast/transport/ratelimit"
 	"holdfast/transport/wire"
 )
 
@@ -24,8 +26,8 @@ import (
 const herdTrip = 500 * time.Microsecond
 
 // herd drives the cores of many clients with one goroutine. A core takes a turn when it has an input, and at the time
-// that it asked to be woken. Connections are virtual: a message takes herdTrip, and a node passes it to its gate and
-// then to its learner, as a client port does. A connection to the address of a dead node is never established.
+// that it asked to be woken. Connections are virtual: a message takes herdTrip, and a node passes it to its rate limits
+// and then to its learner, as a client port does. A connection to the address of a dead node is never established.
 type herd struct {
 	t       *testing.T
 	ctx     context.Context //nolint:containedctx // lasts as long as the clients
@@ -35,7 +37,7 @@ type herd struct {
 	events  herdEvents
 
 	mu    sync.Mutex
-	inbox []func()      // guarded by mu; what other goroutines have the driver run
+	inbox []func()      // guarded by mu; functions that the driver must run
 	told  chan struct{} // has room for one
 }
 
@@ -46,14 +48,14 @@ type herdClient struct {
 	timeout   time.Duration
 	sessions  []*herdSession
 	wake      time.Time // the time of the next wake; zero for none
-	conns     map[*core.Conn]*herdConn
+	conns     map[*conn.Conn]*herdConn
 	// rude: the client ignores retry times.
 	rude bool
 }
 
 // herdSession is a session of a client.
 type herdSession struct {
-	core *core.Session
+	core *sessions.Session
 	err  error // the error that ended the session
 	// backAt is the time at which a node served the session again; 0 before. deadline is the earliest time at which the
 	// session may expire.
@@ -65,30 +67,30 @@ type herdSession struct {
 // herdConn is a connection of a client, and the session.Events of its node.
 type herdConn struct {
 	client *herdClient
-	conn   *core.Conn
+	conn   *conn.Conn
 	// hungUp: the client has closed the connection.
 	hungUp bool
 	node   *herdNode
-	places *gate.Reservations
+	places *ratelimit.Reservations
 	serves session.Connection
 }
 
-// newHerd returns clients for the sessions, each of which has so many of them, at the moment when every connection
+// newHerd returns clients for the sessions, with the given number for each client, at the moment when every connection
 // broke. Each client last touched its sessions at a random time within the last touch interval.
 //
 //nolint:revive // t first, as everywhere in tests
-func newHerd(t *testing.T, ctx context.Context, c *herdCluster, sessions []session.Session, each int,
+func newHerd(t *testing.T, ctx context.Context, c *herdCluster, all []session.Session, each int,
 	seed uint64,
 ) *herd {
 	t.Helper()
 	h := &herd{t: t, ctx: ctx, start: time.Now(), cluster: c, told: make(chan struct{}, 1)}
 	random := rand.New(rand.NewPCG(seed, 1))
-	for held := range slices.Chunk(sessions, each) {
+	for held := range slices.Chunk(all, each) {
 		s := held[0]
 		endpoints := []string{herdAddress(1), herdAddress(2), herdAddress(3)}
-		age := time.Duration(random.Int64N(int64(s.Timeout / core.TouchPart)))
+		age := time.Duration(random.Int64N(int64(s.Timeout / sessions.TouchPart)))
 		hc := &herdClient{
-			h: h, endpoints: endpoints, timeout: s.Timeout, conns: map[*core.Conn]*herdConn{},
+			h: h, endpoints: endpoints, timeout: s.Timeout, conns: map[*conn.Conn]*herdConn{},
 			core: core.New(core.Config{
 				Instance: random.Uint64() | 1, Servers: endpoints, ConnectTimeout: client.DefaultConnectTimeout,
 				HedgeDelay: client.DefaultHedgeDelay,
@@ -108,39 +110,39 @@ func credentialIn(state *fsm.State, id session.ID) session.Credential {
 }
 
 // hold resumes sessions at their owner, which is that of the first, and has the client lose the connection.
-func (c *herdClient) hold(sessions []session.Session, deadline, safeFor time.Duration) {
+func (c *herdClient) hold(held []session.Session, deadline, safeFor time.Duration) {
 	at := core.Moment{Now: time.Now()}
-	tokens := make([]session.Token, len(sessions))
-	for i, s := range sessions {
+	tokens := make([]session.Token, len(held))
+	for i, s := range held {
 		tokens[i] = session.Token{
 			ID: s.ID, Credential: credentialIn(c.h.cluster.state, s.ID), Attachment: s.Attachment,
 		}
 	}
-	e := c.core.Turn(at, core.Resume{Call: new(core.Call), Token: tokens[0]})
-	conn := dialled(e)
-	for conn.Server != herdAddress(sessions[0].Owner) { // only the owner is up
-		e = c.core.Turn(at, core.Down{Conn: conn, Err: route.ErrSlow})
-		conn = dialled(e)
+	e := c.core.Turn(at, core.Resume{Call: new(sessions.Call), Token: tokens[0]})
+	first := dialled(e)
+	for first.Server != herdAddress(held[0].Owner) { // only the owner is up
+		e = c.core.Turn(at, core.Down{Conn: first, Err: route.ErrSlow})
+		first = dialled(e)
 	}
-	e = c.core.Turn(at, core.Up{Conn: conn})
-	for i, s := range sessions {
+	e = c.core.Turn(at, core.Up{Conn: first})
+	for i, s := range held {
 		if i > 0 {
-			e = c.core.Turn(at, core.Resume{Call: new(core.Call), Token: tokens[i]})
+			e = c.core.Turn(at, core.Resume{Call: new(sessions.Call), Token: tokens[i]})
 		}
-		resume := e.Actions[0].Message.GetResume()
-		e = c.core.Turn(at, core.Received{Conn: conn, Message: resumedMessage(resume.GetSeq(), session.Grant{
+		resume := e.Conns.Actions[0].Message.GetResume()
+		e = c.core.Turn(at, core.Received{Conn: first, Message: resumedMessage(resume.GetSeq(), session.Grant{
 			Session: s, Token: tokens[i], SafeFor: safeFor,
 		})})
-		c.sessions = append(c.sessions, &herdSession{core: e.Granted[0].Session, deadline: deadline})
+		c.sessions = append(c.sessions, &herdSession{core: e.Sessions.Granted[0].Session, deadline: deadline})
 	}
-	c.conns[conn] = &herdConn{client: c, conn: conn}
-	c.turn(core.Down{Conn: conn, Err: core.ErrStalled})
+	c.conns[first] = &herdConn{client: c, conn: first}
+	c.turn(core.Down{Conn: first, Err: conn.ErrStalled})
 }
 
 // dialled returns the connection that a turn dials.
-func dialled(e *core.Effects) *core.Conn {
-	i := slices.IndexFunc(e.Actions, func(a core.Action) bool { return a.Do == core.Dial })
-	return e.Actions[i].Conn
+func dialled(e *core.Effects) *conn.Conn {
+	i := slices.IndexFunc(e.Conns.Actions, func(a conn.Action) bool { return a.Do == conn.Dial })
+	return e.Conns.Actions[i].Conn
 }
 
 func resumedMessage(seq uint64, g session.Grant) *holdfastv1.ServerMessage {
@@ -153,21 +155,21 @@ func resumedMessage(seq uint64, g session.Grant) *holdfastv1.ServerMessage {
 // turn takes a turn of the client's core, performs its actions, and files its next wake.
 func (c *herdClient) turn(in core.Input) {
 	e := c.core.Turn(core.Moment{Now: time.Now()}, in)
-	for _, a := range e.Actions {
+	for _, a := range e.Conns.Actions {
 		switch a.Do {
-		case core.Dial:
+		case conn.Dial:
 			c.dial(a.Conn)
-		case core.Send:
+		case conn.Send:
 			if hc := c.conns[a.Conn]; hc.serves != nil {
 				c.h.at(herdTrip, func() { hc.receive(a.Message) })
 			}
-		case core.HangUp:
+		case conn.HangUp:
 			c.conns[a.Conn].hangUp()
-		case core.AskMembers: // the clients know all nodes
+		case conn.AskMembers: // the clients know all nodes
 		}
 	}
 	for _, s := range c.sessions {
-		for _, ended := range e.Ended {
+		for _, ended := range e.Sessions.Ended {
 			if ended.Session == s.core {
 				s.err = ended.Err
 			}
@@ -194,24 +196,24 @@ func (c *herdClient) file(wake time.Time) {
 }
 
 // dial establishes a connection.
-func (c *herdClient) dial(conn *core.Conn) {
-	hc := &herdConn{client: c, conn: conn}
-	c.conns[conn] = hc
-	if hc.node = c.h.cluster.nodes[session.Node(slices.Index(c.endpoints, conn.Server)+1)]; hc.node == nil {
+func (c *herdClient) dial(to *conn.Conn) {
+	hc := &herdConn{client: c, conn: to}
+	c.conns[to] = hc
+	if hc.node = c.h.cluster.nodes[session.Node(slices.Index(c.endpoints, to.Server)+1)]; hc.node == nil {
 		return // a dead node never answers
 	}
 	c.h.at(3*herdTrip, func() { // the handshakes of TCP and of the stream
 		if hc.hungUp {
 			return
 		}
-		hc.places = hc.node.gate.Reservations(herdVisitor(), 1024)
+		hc.places = hc.node.limiter.Reservations(herdVisitor(), 1024)
 		serves, err := hc.node.server.Connect(hc)
 		if err != nil {
-			c.turn(core.Down{Conn: conn, Err: err})
+			c.turn(core.Down{Conn: to, Err: err})
 			return
 		}
 		hc.serves = serves
-		c.turn(core.Up{Conn: conn})
+		c.turn(core.Up{Conn: to})
 	})
 }
 
@@ -253,7 +255,7 @@ func (hc *herdConn) receive(m *holdfastv1.ClientMessage) {
 	h, now := hc.client.h, time.Now()
 	switch m := m.GetMessage().(type) {
 	case *holdfastv1.ClientMessage_Touch:
-		if err := hc.places.Admit(now, gate.Arrival{Kind: gate.Touches}); err != nil {
+		if err := hc.places.Admit(now, ratelimit.Arrival{Kind: ratelimit.Touches}); err != nil {
 			hc.failed(m.Touch.GetSeq(), err)
 			return
 		}
@@ -268,7 +270,7 @@ func (hc *herdConn) receive(m *holdfastv1.ClientMessage) {
 			h.t.Error(err)
 			return
 		}
-		if err := hc.places.Admit(now, gate.Arrival{Kind: gate.Resumes, Session: token.ID}); err != nil {
+		if err := hc.places.Admit(now, ratelimit.Arrival{Kind: ratelimit.Resumes, Session: token.ID}); err != nil {
 			hc.failed(seq, err)
 			return
 		}
@@ -323,8 +325,8 @@ func (*herdConn) Draining(*session.DrainingError) {}
 // DrainingEnded implements session.Events.
 func (*herdConn) DrainingEnded() {}
 
-// Dismissed implements session.Events.
-func (*herdConn) Dismissed() {}
+// DrainTimeout implements session.Events.
+func (*herdConn) DrainTimeout() {}
 
 // JeopardyEnded implements session.Events.
 func (hc *herdConn) JeopardyEnded() {
@@ -353,12 +355,12 @@ func (c *herdClient) breakAll() {
 	}
 	for _, hc := range slices.Collect(maps.Values(c.conns)) {
 		if hc.serves != nil {
-			c.turn(core.Down{Conn: hc.conn, Err: core.ErrStalled})
+			c.turn(core.Down{Conn: hc.conn, Err: conn.ErrStalled})
 		}
 	}
 }
 
-// tell has the driver run f. It does not block.
+// tell makes the driver run f, without waiting for it.
 func (h *herd) tell(f func()) {
 	h.mu.Lock()
 	h.inbox = append(h.inbox, f)

@@ -13,7 +13,7 @@ import (
 
 	"holdfast/session"
 	"holdfast/test/bubble"
-	"holdfast/transport/gate"
+	"holdfast/transport/ratelimit"
 )
 
 const herdTimeout = 10 * time.Second
@@ -59,7 +59,7 @@ func (trial herdTrial) run(t *testing.T) (o herdOutcome) {
 		defer cancel()
 		each := max(trial.each, 1)
 		cluster, sessions := newHerdCluster(t, trial.clients*each, each,
-			gate.Config{Resumes: trial.resumes, Touches: 50 * trial.resumes})
+			ratelimit.Config{Resumes: trial.resumes, Touches: 50 * trial.resumes})
 		defer cluster.stop()
 		for _, n := range cluster.nodes {
 			n.flood(trial)
@@ -97,7 +97,7 @@ func (trial herdTrial) run(t *testing.T) (o herdOutcome) {
 		for _, n := range cluster.nodes {
 			o.asked += n.asked
 			o.messages += n.messages
-			o.touches += n.gate.Refused()[gate.Touches][gate.OfNode]
+			o.touches += n.limiter.Refused()[ratelimit.Touches][ratelimit.OfNode]
 			from := 0
 			for i, at := range n.admitted {
 				for at-n.admitted[from] >= time.Second {
@@ -184,8 +184,7 @@ func TestHerd(t *testing.T) {
 	if err := o.verdict(); err != nil {
 		t.Error(err)
 	}
-	// The time that the budgets of both nodes need for all clients, and a second for jitter and for clients that
-	// another one overtook.
+	// The time that the budgets of both nodes need for all clients, and a second for jitter and for overtaken clients.
 	if bound := time.Duration(o.clients)*time.Second/time.Duration(2*o.resumes) + time.Second; o.last() > bound {
 		t.Errorf("the last client returned after %v, want at most %v", o.last(), bound)
 	}

@@ -5,7 +5,7 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/transport/gate"
+	"holdfast/transport/ratelimit"
 	"holdfast/transport/wire"
 )
 
@@ -36,7 +36,7 @@ func (hc *herdConn) resumeMany(m *holdfastv1.ResumeSessions) {
 			ID: session.ID(raw), Credential: session.Credential(m.GetCredentials()[16*i : 16*i+16]),
 			Attachment: m.GetAttachments()[i],
 		}
-		if err := hc.places.Admit(now, gate.Arrival{Kind: gate.Resumes, Session: token.ID}); err != nil {
+		if err := hc.places.Admit(now, ratelimit.Arrival{Kind: ratelimit.Resumes, Session: token.ID}); err != nil {
 			judge(i, session.Grant{}, err)
 			continue
 		}

@@ -8,7 +8,7 @@ import (
 	"holdfast/tree"
 )
 
-// Barrier holds up everybody who comes to it, until somebody lowers it. It is raised as long as its entry exists, which
+// Barrier blocks all callers of Wait until a caller lowers it. A barrier is raised while its entry exists, which
 // belongs to no session. Safe for concurrent use.
 //
 //	          Raise
@@ -20,7 +20,7 @@ import (
 // A raised barrier outlives the session that raised it.
 type Barrier struct{ line line }
 
-// NewBarrier returns the barrier at a path. It asks the cluster for nothing.
+// NewBarrier returns the barrier at a path without contacting the cluster.
 func NewBarrier(s *client.Session, path string, o ...Option) *Barrier {
 	return &Barrier{newLine(s, path, o)}
 }
@@ -49,8 +49,8 @@ func (b *Barrier) Lower(ctx context.Context) error {
 	return failed("lower", b.line.path, err)
 }
 
-// Wait waits until the barrier is lowered; it returns at once if it is. What this client has done before counts: a
-// barrier that it raised is raised. What others have done a moment ago may not have come to the asked node.
+// Wait waits until the barrier is lowered; it returns at once if it is. Wait sees this client's earlier writes: a
+// barrier that this client raised is raised. The contacted node may not have applied recent writes of other clients.
 func (b *Barrier) Wait(ctx context.Context) error {
 	asked := b.line.begins("barrier")
 	err := b.wait(ctx)

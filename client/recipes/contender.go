@@ -12,28 +12,28 @@ import (
 const (
 	Holds = "holds"
 	Waits = "waits"
-	// Lingers is the state of the entry of a session that has expired: the lock is free after its lock-delay (F2).
-	Lingers = "lingers"
+	// InLockDelay is the state of an expired session's entry: the lock is free after the lock-delay (H2 lock-delay).
+	InLockDelay = "lock-delay"
 )
 
-// Contender is one who holds a lock or waits for it: an entry below that of the lock.
+// Contender is a holder of a lock or a waiter: an entry below the lock's entry.
 type Contender struct {
 	tree.Child
-	// Path is the entry's, State one of [Holds], [Waits] and [Lingers].
+	// Path is the entry's path, State one of [Holds], [Waits] and [InLockDelay].
 	Path, State string
-	// As says what it wants: "lock", "read" or "candidate".
+	// As is the kind of contender: "lock", "read" or "candidate".
 	As string
-	// number orders contenders as they came.
+	// number is the order of arrival.
 	number string
 }
 
-// contenderPrefixes are what the names of contenders begin with, without the hyphen.
+// contenderPrefixes are the prefixes of contenders' names, without the hyphen.
 func contenderPrefixes() []string { return []string{"lock", "read", "candidate"} }
 
-// InLine returns which children of a lock's entry contend for it, in their order, and the names of the others. It says
-// who holds the lock: the first of all, and readers that have no writer before them. The children come from
+// Contenders returns the children of a lock's entry that contend for the lock, in their order, and the names of other
+// children. It marks the holders: the first contender, and readers without a writer before them. The children come from
 // [client.Tree.List] with their data and stats.
-func InLine(lock string, children []tree.Child) (line []Contender, others []string) {
+func Contenders(lock string, children []tree.Child) (line []Contender, others []string) {
 	for _, one := range children {
 		as, number, _ := strings.Cut(one.Name, "-")
 		if !slices.Contains(contenderPrefixes(), as) || len(number) != sequenceDigits ||
@@ -44,7 +44,7 @@ func InLine(lock string, children []tree.Child) (line []Contender, others []stri
 		line = append(line, Contender{Child: one, Path: tree.Join(lock, one.Name), As: as, number: number})
 	}
 	slices.SortFunc(line, func(a, b Contender) int { return cmp.Compare(a.number, b.number) })
-	alone := false // somebody holds it, or waits for it, alone
+	alone := false // a writer holds the lock, or waits for it
 	for i := range line {
 		one := &line[i]
 		one.State = Waits
@@ -52,7 +52,7 @@ func InLine(lock string, children []tree.Child) (line []Contender, others []stri
 			one.State = Holds
 		}
 		if one.State == Holds && one.Stat.Owner == 0 {
-			one.State = Lingers
+			one.State = InLockDelay
 		}
 		alone = alone || one.As != "read"
 	}

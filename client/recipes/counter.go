@@ -11,12 +11,12 @@ import (
 	"holdfast/tree"
 )
 
-// Counter is a number that any number of sessions count on, each addition exactly once (X2). It belongs to no session.
-// An entry without data counts as 0. Safe for concurrent use.
+// Counter is a number to which any number of sessions add, each addition exactly once (X2 writers). The counter belongs
+// to no session. An entry without data counts as 0. Safe for concurrent use.
 //
-// An addition reads the number and writes the sum if nobody was in between. When that fails a few times in a row, it
-// waits for a lock beside the number, so that it comes to an end among any number of others. An addition whose answer
-// is lost counts once all the same. Only a caller whose context or session ends first is left in doubt.
+// An addition reads the number and writes the sum if the entry is unchanged. After a few failures in a row, the
+// addition waits for a lock beside the number, so that it ends however many callers compete. An addition whose answer
+// is lost counts once all the same. The outcome is unknown only to a caller whose context or session ends first.
 type Counter struct {
 	in   entries
 	path string
@@ -26,7 +26,7 @@ type Counter struct {
 // optimism is how often an addition is tried before it waits for the lock.
 const optimism = 3
 
-// NotNumberError says that the entry of a counter has something else than a number.
+// NotNumberError reports that the entry of a counter has something else than a number.
 type NotNumberError struct {
 	Path string
 	Data []byte
@@ -41,7 +41,7 @@ func NewCounter(s *client.Session, path string, o ...Option) *Counter {
 	return &Counter{entriesOf(s), path, newLine(s, path+"/adding", o)}
 }
 
-// Get returns the number, as far as the asked node knows: not less than what this client has seen. With
+// Get returns the number that the contacted node knows: never older than what this client has seen. With
 // [client.Linearizable] it is the newest.
 func (c *Counter) Get(ctx context.Context, o ...client.ReadOption) (int64, error) {
 	n, _, err := c.read(ctx, o...)
@@ -70,12 +70,12 @@ func (c *Counter) Add(ctx context.Context, delta int64) (sum int64, err error) {
 		}
 	})
 	if added {
-		err = nil // whatever has become of the lock
+		err = nil // whatever the outcome of the lock
 	}
 	return sum, failed("add to", c.path, err)
 }
 
-// errOvertaken: somebody else has changed the number in between.
+// errOvertaken: another caller has changed the number in between.
 var errOvertaken = errors.New("overtaken")
 
 // try adds to the number once.
@@ -99,8 +99,8 @@ func (c *Counter) try(ctx context.Context, delta int64) (int64, error) {
 	return n + delta, err
 }
 
-// replace writes a sum over the number that was read as of a stamp. No other number has that stamp; its version would
-// be that of a number too that somebody has removed and another one made anew.
+// replace writes a sum over the number that was read with this stamp. The stamp identifies the number; the version does
+// not, because it also fits a number that was removed and created again.
 func (c *Counter) replace(ctx context.Context, sum []byte, as tree.Stamp) error {
 	done, err := c.in.Transact(ctx, tree.Transaction{
 		If:   []tree.Condition{{Path: c.path, Property: tree.ModifiedStamp, Is: tree.Equal, Value: uint64(as)}},
@@ -112,8 +112,8 @@ func (c *Counter) replace(ctx context.Context, sum []byte, as tree.Stamp) error 
 	return err
 }
 
-// overtaken reports whether a write was refused because somebody else has made, changed or removed the entry since it
-// was read.
+// overtaken reports whether a write was refused because another caller has created, changed or removed the entry since
+// it was read.
 func overtaken(err error) bool {
 	for _, code := range []tree.Code{tree.NodeExists, tree.NoNode, tree.BadVersion} {
 		if errors.Is(err, &tree.RefusedError{Code: code}) {
@@ -123,7 +123,7 @@ func overtaken(err error) bool {
 	return false
 }
 
-// read returns the number and the stamp of the write that made it so, which is 0 if there is none yet.
+// read returns the number and the stamp of its last write, which is 0 for a missing number.
 func (c *Counter) read(ctx context.Context, o ...client.ReadOption) (n int64, as tree.Stamp, err error) {
 	e, err := c.in.Get(ctx, c.path, o...)
 	switch {
@@ -131,7 +131,7 @@ func (c *Counter) read(ctx context.Context, o ...client.ReadOption) (n int64, as
 		return 0, 0, nil
 	case err != nil:
 		return 0, 0, err
-	case e.Data == nil: // made for the lock below it, after somebody had removed the number
+	case e.Data == nil: // created for the lock below it, after the number was removed
 		return 0, e.Stat.Modified, nil
 	}
 	if n, err = strconv.ParseInt(string(e.Data), 10, 64); err != nil {

@@ -11,9 +11,9 @@ import (
 	"holdfast/tree"
 )
 
-// DoubleBarrier lets a number of sessions begin something together and end it together. Enter waits until all have
-// entered, Leave until all have left. One that gives up or dies while it enters has not entered, and one that dies
-// inside has left. When all have left, the barrier may be used again. Safe for concurrent use.
+// DoubleBarrier lets a number of sessions start together and end together. Enter waits until all have entered, Leave
+// until all have left. A caller that gives up or dies while it enters has not entered, and a caller that dies inside
+// has left. When all have left, the barrier may be used again. Safe for concurrent use.
 //
 //	         Enter           all have entered          Leave             all have left
 //	away ------------> ENTERING ------------> INSIDE ------------> LEAVING -------------> away
@@ -32,8 +32,8 @@ const (
 	MaxMembers = 10_000
 )
 
-// NewDoubleBarrier returns the barrier at a path, for a number of callers: 1 to [MaxMembers]. Everybody must use the
-// same number; the first one sets it. It asks the cluster for nothing.
+// NewDoubleBarrier returns the barrier at a path, for a number of callers, 1 to [MaxMembers], without contacting the
+// cluster. All callers must use the same number; the first caller sets it.
 func NewDoubleBarrier(s *client.Session, path string, number int, o ...Option) *DoubleBarrier {
 	return &DoubleBarrier{newLine(s, path, o), number}
 }
@@ -41,12 +41,12 @@ func NewDoubleBarrier(s *client.Session, path string, number int, o ...Option) *
 // Inside is what a caller holds between Enter and Leave.
 type Inside struct {
 	place *place
-	// round is the stamp of the entry above those of all who have entered together.
+	// round is the stamp of the entry above the entries of a round's callers.
 	round tree.Stamp
 }
 
 // Enter waits until all have entered. When ctx ends first, the error wraps its cause, and the caller has not entered;
-// others may already have gone in with it.
+// other callers may already have entered together with it.
 func (b *DoubleBarrier) Enter(ctx context.Context) (*Inside, error) {
 	asked := b.line.begins("double barrier")
 	i, err := b.enter(ctx)
@@ -83,14 +83,14 @@ func (b *DoubleBarrier) enter(ctx context.Context) (*Inside, error) {
 	return &Inside{place: p, round: round}, nil
 }
 
-// clear removes what a round has left whose members have all died.
+// clear removes what remains of a round whose members have all died.
 func (l line) clear(ctx context.Context) error {
 	above, exists, err := l.in.Exists(ctx, l.path)
 	if err == nil && exists && full(above) && above.Children == 0 {
 		err = l.reset(ctx, above.Created)
 	}
 	if errors.Is(err, &tree.RefusedError{Code: tree.NotEmpty}) {
-		return nil // somebody has come
+		return nil // a member has come
 	}
 	return err
 }
@@ -98,11 +98,11 @@ func (l line) clear(ctx context.Context) error {
 // full reports whether all have entered, from the state of the entry above them.
 func full(above tree.Stat) bool { return above.Version > 0 }
 
-// member makes the entry of a member. The entry that completes the number also changes the data of the entry above, in
-// the same transaction: that all were inside at one moment stays known, however soon one of them leaves.
+// member creates the entry of a member. The entry that completes the number also changes the data of the entry above,
+// in the same transaction: this records that all were inside at one moment, however soon a member leaves.
 func (l line) member(ctx context.Context, number int) (*place, error) {
 	enter := tree.Create{
-		Path: tree.Join(l.path, insider), Sequential: true, Kind: tree.Ephemeral, Linger: l.o.linger,
+		Path: tree.Join(l.path, insider), Sequential: true, Kind: tree.Ephemeral, LockDelay: l.o.lockDelay,
 		Data: []byte(l.o.holder), ACL: l.o.acl,
 	}
 	for {
@@ -117,7 +117,7 @@ func (l line) member(ctx context.Context, number int) (*place, error) {
 		switch {
 		case err == nil:
 			made := done.Outcome.Ops[0]
-			return l.placed(ctx, made.Path, made.Stat.Created).guarded(), nil
+			return l.placed(ctx, made.Path, made.Stat.Created).monitored(), nil
 		case !errors.Is(err, &tree.RefusedError{Code: tree.NoParent}):
 			return nil, err
 		}
@@ -162,14 +162,14 @@ func (i *Inside) Leave(ctx context.Context) error {
 	return failed("leave", tree.Parent(i.place.path), err)
 }
 
-// empty waits until nobody is inside, and removes the entry that counts those who have entered.
+// empty waits until the barrier is empty, and removes the entry that counts the members.
 func (i *Inside) empty(ctx context.Context) error {
 	p := i.place
 	for {
 		page, err := p.in.ListPage(ctx, p.path, client.Listing{Backward: true, PageSize: 1})
 		switch {
 		case errors.Is(err, &tree.RefusedError{Code: tree.NoNode}), err == nil && page.Stat.Created != i.round:
-			return nil // another one has removed it
+			return nil // another member has removed it
 		case err != nil:
 			return err
 		case len(page.Children) == 0:
@@ -178,19 +178,19 @@ func (i *Inside) empty(ctx context.Context) error {
 			}
 			continue
 		}
-		gone := client.NewOneShot()
-		_, exists, err := p.in.Exists(ctx, tree.Join(p.path, page.Children[0].Name), client.WithWatch(gone))
+		deleted := client.NewOneShot()
+		_, exists, err := p.in.Exists(ctx, tree.Join(p.path, page.Children[0].Name), client.WithWatch(deleted))
 		if err == nil && exists {
-			_, err = gone.Wait(ctx)
+			_, err = deleted.Wait(ctx)
 		}
-		gone.Stop()
+		deleted.Stop()
 		if err != nil {
 			return err
 		}
 	}
 }
 
-// reset removes the entry above those who were inside, unless another round has begun.
+// reset removes the entry above a round's members, unless another round has started.
 func (l line) reset(ctx context.Context, round tree.Stamp) error {
 	_, err := l.in.Transact(ctx, tree.Transaction{
 		If:   []tree.Condition{{Path: l.path, Property: tree.CreatedStamp, Is: tree.Equal, Value: uint64(round)}},
@@ -199,9 +199,9 @@ func (l line) reset(ctx context.Context, round tree.Stamp) error {
 	return err
 }
 
-// Done returns a channel that is closed when the caller is no longer inside: it has left, somebody has removed its
-// entry, or the session has ended.
+// Done returns a channel that is closed when the caller is no longer inside: it has left, its entry was removed, or the
+// session has ended.
 func (i *Inside) Done() <-chan struct{} { return i.place.alive.Done() }
 
-// Err returns nil while the caller is inside, then why it is not: as [Grant.Err].
+// Err returns nil while the caller is inside, then the reason of the end: as [Grant.Err].
 func (i *Inside) Err() error { return context.Cause(i.place.alive) }

@@ -12,8 +12,8 @@ import (
 	"holdfast/tree"
 )
 
-// Election chooses one leader among those who campaign, in the order in which they came. Each candidate has a value
-// that others can read while it leads, such as its address. Safe for concurrent use.
+// Election elects one leader among the candidates, in the order of their arrival. Each candidate has a value, such as
+// its address, that others can read while it leads. Safe for concurrent use.
 //
 //	          Campaign           first in line, and promised
 //	away  ---------------> CANDIDATE ------------------------> LEADER
@@ -21,13 +21,14 @@ import (
 //	  |  ctx ends, broken,     |   Resign, broken, session ends  |
 //	  +------------------------+---------------------------------+
 //
-// A leader that dies is followed by the next candidate when its session has expired, and its lock-delay is over.
+// After the death of a leader the next candidate leads when the leader's session has expired, and its lock-delay is
+// over.
 type Election struct{ line line }
 
 const candidate = "candidate-"
 
-// NewElection returns the election at a path. It asks the cluster for nothing. [WithHolder] has no effect: the value of
-// a candidate says who it is.
+// NewElection returns the election at a path without contacting the cluster. [WithHolder] has no effect: the value of a
+// candidate describes the candidate.
 func NewElection(s *client.Session, path string, o ...Option) *Election {
 	return &Election{newLine(s, path, o)}
 }
@@ -35,8 +36,8 @@ func NewElection(s *client.Session, path string, o ...Option) *Election {
 // Leadership is the grant of a leader.
 type Leadership struct{ *Grant }
 
-// Campaign waits until the caller leads. value is what others read of it. When ctx ends first, the error wraps its
-// cause, and the candidacy is given up.
+// Campaign waits until the caller leads. Others read value while the caller leads. When ctx ends first, the error wraps
+// its cause, and the candidacy is given up.
 func (e *Election) Campaign(ctx context.Context, value []byte) (*Leadership, error) {
 	g, err := e.line.grant(ctx, running(), value)
 	if err != nil {
@@ -45,7 +46,7 @@ func (e *Election) Campaign(ctx context.Context, value []byte) (*Leadership, err
 	return &Leadership{g}, nil
 }
 
-// TryCampaign leads if nobody does and no candidate waits. Otherwise the error wraps [ErrBusy].
+// TryCampaign leads if there is neither a leader nor a waiting candidate. Otherwise the error wraps [ErrBusy].
 func (e *Election) TryCampaign(ctx context.Context, value []byte) (*Leadership, error) {
 	g, err := e.line.try(ctx, running(), value)
 	if err != nil {
@@ -54,12 +55,12 @@ func (e *Election) TryCampaign(ctx context.Context, value []byte) (*Leadership, 
 	return &Leadership{g}, nil
 }
 
-// running is what candidates want: to be the first of all.
+// running is the want of candidates: to be first.
 func running() want {
 	return want{
 		recipe: "election", prefix: candidate,
-		ahead: func(ctx context.Context, p *place) (string, error) { return p.before(ctx, candidate) },
-		taken: func(ctx context.Context, l line) (string, error) { return l.first(ctx, candidate) },
+		ahead:  func(ctx context.Context, p *place) (string, error) { return p.before(ctx, candidate) },
+		holder: func(ctx context.Context, l line) (string, error) { return l.first(ctx, candidate) },
 	}
 }
 
@@ -73,11 +74,11 @@ func (l *Leadership) Resign(ctx context.Context) error {
 	return failed("resign", l.place.path, l.release(ctx))
 }
 
-// Leader is who leads, as others see it.
+// Leader is the leader, as others see it.
 type Leader struct {
-	// Value is what the leader says of itself.
+	// Value is the leader's value of Campaign.
 	Value []byte
-	// Session is the leader's; 0 while a lock-delay passes after its end.
+	// Session is the leader's; 0 during a lock-delay after its end.
 	Session session.ID
 	// Token is the fencing token of the leadership, Path its entry: see [client.Tree.CheckFence].
 	Token tree.Stamp
@@ -86,23 +87,23 @@ type Leader struct {
 	Since time.Time
 }
 
-// same reports whether l and o say the same. The token is that of one entry.
+// same reports whether l and o are equal. The token identifies the entry.
 func (l *Leader) same(o *Leader) bool {
 	return l.Token == o.Token && l.Session == o.Session && bytes.Equal(l.Value, o.Value)
 }
 
-// Leader returns who leads, as far as the asked node knows. The error wraps [ErrNoLeader] if nobody does.
+// Leader returns the leader that the contacted node knows. The error wraps [ErrNoLeader] if there is none.
 func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	if err := check(e.line.path); err != nil {
-		return Leader{}, failed("look for the leader of", e.line.path, err)
+		return Leader{}, failed("find the leader of", e.line.path, err)
 	}
-	leader, watch, err := e.look(ctx)
+	leader, watch, err := e.read(ctx)
 	watch.Stop()
-	return leader, failed("look for the leader of", e.line.path, err)
+	return leader, failed("find the leader of", e.line.path, err)
 }
 
-// look returns the leader, and a watch of its entry.
-func (e *Election) look(ctx context.Context) (Leader, *client.OneShot, error) {
+// read returns the leader, and a watch of its entry.
+func (e *Election) read(ctx context.Context) (Leader, *client.OneShot, error) {
 	for {
 		watch := client.NewOneShot()
 		name, err := e.line.first(ctx, candidate)
@@ -115,7 +116,7 @@ func (e *Election) look(ctx context.Context) (Leader, *client.OneShot, error) {
 		path := tree.Join(e.line.path, name)
 		found, err := e.line.in.Get(ctx, path, client.WithWatch(watch))
 		if errors.Is(err, &tree.RefusedError{Code: tree.NoNode}) {
-			continue // it has gone in between
+			continue // the leader's entry was removed in between
 		}
 		return Leader{
 			Value: found.Data, Session: session.ID(found.Stat.Owner), Token: found.Stat.Created, Path: path,
@@ -124,10 +125,9 @@ func (e *Election) look(ctx context.Context) (Leader, *client.OneShot, error) {
 	}
 }
 
-// Observe yields who leads: at once if there is somebody, and then each time that another one leads or the leader has
-// another value. It never yields the same leader with the same value twice in a row. A short leadership may be left out.
-// It ends when ctx ends, or the loop that ranges over it does; an error is yielded last. Candidates who come and go behind
-// the leader wake no observer.
+// Observe yields the leader: first the present leader, if any, and then each new leader or new value. It never yields
+// the same leader with the same value twice in a row. A short leadership may be left out. It ends when ctx ends, or the
+// loop that ranges over it does; an error is yielded last. Candidates behind the leader wake no observer.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
 		err := check(e.line.path)
@@ -141,17 +141,17 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 	}
 }
 
-// observed yields who leads now unless that was the last one, and waits until it may have changed. It returns false
-// when yield has.
+// observed yields the present leader unless it equals last, and waits for a possible change. It returns false when
+// yield has.
 func (e *Election) observed(ctx context.Context, last *Leader, yield func(Leader, error) bool) (more bool, err error) {
-	leader, changed, err := e.look(ctx)
+	leader, changed, err := e.read(ctx)
 	defer changed.Stop()
 	switch {
 	case errors.Is(err, ErrNoLeader):
 		return true, e.anybody(ctx)
 	case err != nil:
 		return false, err
-	case leader.same(last): // its entry was written with the value that it had, or the client has moved
+	case leader.same(last): // its entry was written with an equal value, or the client has moved
 	case !yield(leader, nil):
 		return false, nil
 	}
@@ -172,7 +172,7 @@ func (e *Election) anybody(ctx context.Context) error {
 	}
 	if errors.Is(err, &tree.RefusedError{Code: tree.NoNode}) {
 		changed = client.NewOneShot()
-		_, come, err = e.line.in.Exists(ctx, e.line.path, client.WithWatch(changed)) // somebody made it: look again
+		_, come, err = e.line.in.Exists(ctx, e.line.path, client.WithWatch(changed)) // created in between: read again
 	}
 	defer changed.Stop()
 	if err != nil || come {

@@ -10,9 +10,9 @@ import (
 	"holdfast/tree"
 )
 
-// entries is the tree as recipes write to it: with [client.UntilAnswered], whatever the client does with requests in
-// flight. A recipe that does not know what has become of its entry would leave it in a line, and the session, which
-// lives on, would keep everybody behind it out.
+// entries is the tree as recipes write to it: with [client.UntilAnswered], whatever the client's InFlight. A recipe
+// that gives up a write with an unknown outcome would leave its entry in the line, and while the session lives the
+// entry would block all callers behind it.
 type entries struct{ *client.Tree }
 
 func entriesOf(s *client.Session) entries { return entries{s.Tree()} }
@@ -37,7 +37,7 @@ func (e entries) Create(ctx context.Context, path string, data []byte, o client.
 	return e.Tree.Create(ctx, path, data, o, client.UntilAnswered())
 }
 
-// Set is that of the tree for an entry with this version.
+// Set changes an entry that has this version.
 func (e entries) Set(ctx context.Context, path string, data []byte, version int64) error {
 	_, err := e.Tree.Set(ctx, path, data, client.Version(version), client.UntilAnswered())
 	return err

@@ -10,8 +10,8 @@ import (
 	"holdfast/tree"
 )
 
-// ExampleLock works under a lock. The context ends before another can hold it, and the token tells a resource who came
-// later.
+// ExampleLock works under a lock. The context ends before another can hold the lock, and the token shows a resource
+// which holder came later.
 func ExampleLock() {
 	with(func(ctx context.Context, s *client.Session) error {
 		m := recipes.NewLock(s, "/locks/printer")
@@ -89,7 +89,7 @@ func ExampleSemaphore() {
 	// none is left: true
 }
 
-// ExampleElection campaigns, and tells others who leads.
+// ExampleElection campaigns, and shows others the leader.
 func ExampleElection() {
 	with(func(ctx context.Context, s *client.Session) error {
 		e := recipes.NewElection(s, "/elections/scheduler")
@@ -130,7 +130,7 @@ func ExampleGroup() {
 	// web-1 10.0.0.7:80 passing
 }
 
-// ExampleBarrier holds up who comes until it is lowered.
+// ExampleBarrier blocks waiters until it is lowered.
 func ExampleBarrier() {
 	with(func(ctx context.Context, s *client.Session) error {
 		b := recipes.NewBarrier(s, "/barriers/migration")
@@ -149,7 +149,7 @@ func ExampleBarrier() {
 	// migrated
 }
 
-// ExampleDoubleBarrier begins and ends something together with others.
+// ExampleDoubleBarrier starts and ends work together with others.
 func ExampleDoubleBarrier() {
 	err := sessions(2, func(ctx context.Context, all []*client.Session) error {
 		ended := make(chan error)
@@ -209,7 +209,7 @@ func ExampleQueue() {
 	// a letter
 }
 
-// ExampleOnce runs a job once, however many come with its key.
+// ExampleOnce runs a job once, however many callers have its key.
 func ExampleOnce() {
 	with(func(ctx context.Context, s *client.Session) error {
 		for range 2 {

@@ -8,7 +8,7 @@ import (
 	"holdfast/tree"
 )
 
-// Grant is what the grants of all recipes have in common. The doc of the package says what it promises. Safe for
+// Grant is the common part of the grants of all recipes. The package's documentation describes its guarantees. Safe for
 // concurrent use.
 type Grant struct {
 	asked attempt
@@ -17,7 +17,7 @@ type Grant struct {
 
 	mu sync.Mutex
 	// working ends with the promise that it was made under, and with the grant. guarded by mu
-	working context.Context //nolint:containedctx // the grant hands it out
+	working context.Context //nolint:containedctx // Grant.Context returns it
 	// stop ends working. guarded by mu
 	stop context.CancelCauseFunc
 }
@@ -43,21 +43,22 @@ func (g *Grant) over() {
 	g.asked.held(g.since, why)
 }
 
-// Token returns the fencing token: the stamp of the creation of the grant's entry (F1). It never changes.
+// Token returns the fencing token: the stamp of the creation of the grant's entry (H1 fencing tokens). It never
+// changes.
 func (g *Grant) Token() tree.Stamp { return g.place.token }
 
 // Path returns the path of the grant's entry, for [client.Tree.CheckFence].
 func (g *Grant) Path() string { return g.place.entry() }
 
-// Context returns a context to work under. It ends before the cluster can have given to another what is held: with the
-// promise of the session, and with the grant. A context that has ended stays ended. If the promise comes back while the
-// grant is not over, Context returns a new one from then on. It carries the values of the context that the session was
-// opened with.
+// Context returns a context to work under. It ends with the promise of the session, and with the grant: before the
+// cluster can grant the same to another caller. A context that has ended stays ended. If the promise comes back while
+// the grant is not over, Context returns a new context from then on. It carries the values of the context that the
+// session was opened with.
 func (g *Grant) Context() context.Context {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.place.alive.Err() != nil {
-		g.stop(context.Cause(g.place.alive)) // over may not have come to it yet
+		g.stop(context.Cause(g.place.alive)) // over may be late
 	}
 	if g.working.Err() == nil || g.place.alive.Err() != nil {
 		return g.working
@@ -71,7 +72,7 @@ func (g *Grant) Context() context.Context {
 	return g.working
 }
 
-// SafeUntil returns the moment until which nobody else can be given what is held, as [client.Session.SafeUntil] does;
+// SafeUntil returns the moment until which no other caller can get the same grant, as [client.Session.SafeUntil] does;
 // zero without a promise, and when the grant is over.
 func (g *Grant) SafeUntil() time.Time {
 	if g.place.alive.Err() != nil {
@@ -83,9 +84,10 @@ func (g *Grant) SafeUntil() time.Time {
 // Done returns a channel that is closed when the grant is over for good.
 func (g *Grant) Done() <-chan struct{} { return g.place.alive.Done() }
 
-// Err returns nil until the grant is over, then why: [ErrReleased], [ErrBroken], the error of [client.Session.Err], or
-// what ended the watch of the grant's own entry, such as a [tree.RefusedError] with [tree.NoPermission] when the access
-// list does not let the session read it any more. Nobody would hear of a removal then, so the grant is given up.
+// Err returns nil until the grant is over, then the reason: [ErrReleased], [ErrBroken], the error of
+// [client.Session.Err], or the error that ended the watch of the grant's own entry, such as a [tree.RefusedError] with
+// [tree.NoPermission] when the access list no longer lets the session read it. A grant without this watch could not
+// notice a removal, so it is given up.
 func (g *Grant) Err() error { return context.Cause(g.place.alive) }
 
 // release ends the work under the grant, and then removes its entry. When ctx ends first, the removal goes on. The
@@ -98,7 +100,7 @@ func (g *Grant) release(ctx context.Context) error {
 	return g.place.left(ctx, ErrReleased)
 }
 
-// stopWork ends the work under a grant that is given up, before the removal of its entry is on its way.
+// stopWork ends the work under a grant that is given up, before the removal of its entry is sent.
 func (g *Grant) stopWork() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -110,8 +112,8 @@ func (g *Grant) stopWork() {
 // as long as the session has a promise: a healthy cluster has answered by then. If none comes, the error is the cause
 // of ctx.
 //
-// When work panics or ends its goroutine, the grant is given up without waiting for the cluster, and the panic goes on.
-// The session may live for long after that: nobody else would give the grant up.
+// When work panics or ends its goroutine, the grant is given up without waiting for the cluster, and the panic
+// continues. Otherwise the grant would last as long as its session.
 func (g *Grant) during(ctx context.Context, work func(context.Context, tree.Stamp) error) error {
 	under, cancel := context.WithCancelCause(g.Context())
 	defer cancel(nil)

@@ -13,7 +13,7 @@ import (
 	"holdfast/tree"
 )
 
-// Health is what a member of a group says of itself.
+// Health is a member's report about its own health.
 type Health string
 
 // The states of health. A member that says nothing is [Passing].
@@ -25,19 +25,19 @@ const (
 
 // Member is a member of a group: one instance of a service.
 type Member struct {
-	// ID names the member in its group: a name that an entry may have.
+	// ID names the member in its group: a valid name of an entry.
 	ID string `json:"-"`
-	// Address is where to reach it.
+	// Address is the member's address.
 	Address string `json:"address,omitempty"`
-	// Labels are what else others should know.
+	// Labels are further facts for others.
 	Labels map[string]string `json:"labels,omitempty"`
 	Health Health            `json:"health"`
-	// Session is the session that the member belongs to, and Token the stamp of its entry. Both are set by the cluster.
+	// Session is the member's session, and Token the stamp of its entry. The cluster sets both.
 	Session session.ID `json:"-"`
 	Token   tree.Stamp `json:"-"`
 }
 
-// MemberExistsError says that the group has a member with the id already.
+// MemberExistsError reports that the group has a member with the id already.
 type MemberExistsError struct {
 	Path string
 	// Session is that of the present member.
@@ -48,8 +48,8 @@ func (e *MemberExistsError) Error() string {
 	return fmt.Sprintf("%s: session %s is a member with this id", e.Path, e.Session)
 }
 
-// Group is a set of members, each of which belongs to a session and goes with it: a service and its instances. Safe for
-// concurrent use.
+// Group is a set of members, such as a service and its instances. Each member belongs to a session and disappears with
+// it. Safe for concurrent use.
 //
 //	          Join
 //	away  ----------> MEMBER ---+
@@ -59,8 +59,8 @@ func (e *MemberExistsError) Error() string {
 //	  | session ends    |
 //	  +-----------------+
 //
-// A member that dies is shown until its session has expired. Whoever is cut off from the cluster sees the members as
-// they were.
+// A dead member is shown until its session has expired. A client that is cut off from the cluster sees the former
+// members.
 type Group struct {
 	in   *client.Tree
 	path string
@@ -69,9 +69,9 @@ type Group struct {
 // NewGroup returns the group at a path of a tree, relative to that tree's chroot. It asks the cluster for nothing.
 func NewGroup(in *client.Tree, path string) *Group { return &Group{in, path} }
 
-// Join makes a session a member. The error is a [MemberExistsError] if another one has the id: one that has died still
-// has it until its session has expired. It is a [session.FieldError] if the group's tree is not within the chroot of
-// the session's client.
+// Join makes a session a member. The error is a [MemberExistsError] if another member has the id: a dead member keeps
+// its id until its session has expired. The error is a [session.FieldError] if the group's tree is not within the
+// chroot of the session's client.
 func (g *Group) Join(ctx context.Context, s *client.Session, m Member, o ...Option) (*Membership, error) {
 	l := line{session: s, path: g.path, o: optionsOf(o)}
 	asked := l.begins("group")
@@ -90,16 +90,16 @@ func (g *Group) Join(ctx context.Context, s *client.Session, m Member, o ...Opti
 	return &Membership{p}, nil
 }
 
-// join makes the entry of a member, and the entry above if it is missing.
+// join creates the entry of a member, and the entry above if it is missing.
 func (l line) join(ctx context.Context, id string, data []byte) (*place, error) {
 	path := tree.Join(l.path, id)
 	for {
 		made, err := l.in.Create(ctx, path, data, client.CreateOptions{
-			Kind: tree.Ephemeral, Linger: l.o.linger, ACL: l.o.acl,
+			Kind: tree.Ephemeral, LockDelay: l.o.lockDelay, ACL: l.o.acl,
 		})
 		switch {
 		case err == nil:
-			return l.placed(ctx, made.Path, made.Stat.Created).guarded(), nil
+			return l.placed(ctx, made.Path, made.Stat.Created).monitored(), nil
 		case errors.Is(err, &tree.RefusedError{Code: tree.NodeExists}):
 			stat, exists, failed := l.in.Exists(ctx, path)
 			if failed != nil || exists {
@@ -133,8 +133,8 @@ func (m Member) data(group string) ([]byte, error) {
 // Membership is a member of this process.
 type Membership struct{ place *place }
 
-// Set replaces what the member says of itself. Its ID stays, whatever m has. The error is [Membership.Err] if the
-// membership is over.
+// Set replaces the member's data. Its ID stays, whatever the ID in m. The error is [Membership.Err] if the membership
+// is over.
 func (m *Membership) Set(ctx context.Context, to Member) error {
 	p := m.place
 	to.ID = p.name
@@ -151,7 +151,7 @@ func (p *place) set(ctx context.Context, data []byte) error {
 		return context.Cause(p.alive)
 	}
 	done, err := p.in.Transact(ctx, tree.Transaction{
-		If:   []tree.Condition{p.standing()},
+		If:   []tree.Condition{p.stillExists()},
 		Then: []tree.Op{tree.Set{Path: p.entry(), Data: data, Version: tree.Any}},
 	})
 	if err == nil && done.Outcome.Else {
@@ -160,7 +160,7 @@ func (p *place) set(ctx context.Context, data []byte) error {
 	return err
 }
 
-// Leave takes the member out of the group, as [Hold.Unlock] gives up a lock.
+// Leave removes the member from the group, as [Hold.Unlock] gives up a lock.
 func (m *Membership) Leave(ctx context.Context) error {
 	if err := m.Err(); err != nil {
 		return failed("leave", m.place.path, err)
@@ -197,8 +197,8 @@ func (g *Group) View(ctx context.Context) (*View, error) {
 	return &View{m, g.path}, nil
 }
 
-// Members returns the members that have all the labels, in the order of their ids. An entry that is no member's,
-// because its data says something else, is left out.
+// Members returns the members that have all the labels, in the order of their ids. Entries whose data is not a member's
+// are left out.
 func (v *View) Members(labels map[string]string) []Member {
 	var all []Member
 	for path, e := range v.mirror.Walk(v.path) {

@@ -12,14 +12,14 @@ import (
 	"holdfast/tree"
 )
 
-// line is where contenders stand in order: ephemeral, sequential children of one entry. Those that were made earlier
-// are before those that were made later. The numbers of siblings grow with the log (D4), as long as their parent
-// exists, which it does as long as one of them stands.
+// line is an ordered queue of contenders: ephemeral, sequential children of one entry, in the order of their creation.
+// The numbers of siblings grow with the log (D4 sequence numbers), as long as their parent exists, and the parent
+// exists as long as it has a child.
 type line struct {
 	session *client.Session
 	in      entries
 	path    string
-	// base is the recipe's own entry above path, "" if it is path.
+	// base is the recipe's own entry above path, "" if path is this entry.
 	base string
 	o    options
 }
@@ -28,16 +28,16 @@ func newLine(s *client.Session, path string, all []Option) line {
 	return line{session: s, in: entriesOf(s), path: path, o: optionsOf(all)}
 }
 
-// place is the place of one contender in a line. It ends when its contender leaves, when somebody removes its entry, or
-// with the session.
+// place is the place of one contender in a line. It ends when its contender leaves, when its entry is removed, or with
+// the session.
 type place struct {
 	line
 	// name is that of the entry: a prefix, which says what the contender wants, and ten digits.
 	name  string
 	token tree.Stamp
-	// alone says that the line was empty when the entry was made.
+	// alone reports whether the line was empty when the entry was made.
 	alone bool
-	// alive ends with the place; its cause is why.
+	// alive ends with the place; its cause is the reason.
 	alive context.Context //nolint:containedctx // a place outlives the call that makes it
 	end   context.CancelCauseFunc
 }
@@ -50,8 +50,8 @@ func (l line) enter(ctx context.Context, prefix string, data []byte) (*place, er
 	return handed(ctx, func(ctx context.Context) (*place, error) { return l.create(ctx, prefix, data) })
 }
 
-// handed returns the place that a write makes. If ctx ends first, the place that is made all the same is given up
-// again. The write goes on until the cluster has answered, or the session has ended.
+// handed returns the place that a write creates. If ctx ends first, a place that is created later is given up again.
+// The write continues until the cluster has answered, or the session has ended.
 func handed(ctx context.Context, write func(context.Context) (*place, error)) (*place, error) {
 	type result struct {
 		p   *place
@@ -76,11 +76,11 @@ func handed(ctx context.Context, write func(context.Context) (*place, error)) (*
 	}
 }
 
-// create makes the entry of a place, and the entry above if it is missing. The answer tells whether somebody stands in
-// line: who comes to an empty one need not look.
+// create creates the entry of a place, and the entry above if it is missing. The answer shows whether the line was
+// empty: the first contender needs no read.
 func (l line) create(ctx context.Context, prefix string, data []byte) (*place, error) {
 	enter := []tree.Op{tree.Create{
-		Path: tree.Join(l.path, prefix), Data: data, Sequential: true, Kind: tree.Ephemeral, Linger: l.o.linger,
+		Path: tree.Join(l.path, prefix), Data: data, Sequential: true, Kind: tree.Ephemeral, LockDelay: l.o.lockDelay,
 		ACL: l.o.acl,
 	}}
 	for {
@@ -104,7 +104,7 @@ func (l line) create(ctx context.Context, prefix string, data []byte) (*place, e
 	}
 }
 
-// ensure makes the entry above the contenders, and the recipe's own, unless they are there.
+// ensure creates the entry above the contenders, and the recipe's own, unless they exist.
 func (l line) ensure(ctx context.Context) error {
 	if l.base != "" {
 		if err := ensure(ctx, l.in, l.base); err != nil {
@@ -114,7 +114,7 @@ func (l line) ensure(ctx context.Context) error {
 	return ensure(ctx, l.in, l.path)
 }
 
-// ensure makes the entry above those of a recipe unless it is there.
+// ensure creates the entry above a recipe's entries unless it exists.
 func ensure(ctx context.Context, in entries, path string) error {
 	_, err := in.Create(ctx, path, nil, client.CreateOptions{Kind: tree.Container, Parents: true})
 	if errors.Is(err, &tree.RefusedError{Code: tree.NodeExists}) {
@@ -140,17 +140,17 @@ func (l line) placed(ctx context.Context, path string, created tree.Stamp) *plac
 // entry returns the path of the place.
 func (p *place) entry() string { return tree.Join(p.path, p.name) }
 
-// guarded begins to guard a place that has nobody ahead.
-func (p *place) guarded() *place {
-	go p.guard()
+// monitored starts to monitor a place that has no contender ahead.
+func (p *place) monitored() *place {
+	go p.monitor()
 	return p
 }
 
-// guard ends the place when its entry is removed. What a contender has come to is its own already, so nobody waits for
-// the first look: if the entry is gone by then, the place ends a moment later.
-func (p *place) guard() {
+// monitor ends the place when its entry is removed. The contender already holds what it waited for, so no caller waits
+// for the first read of monitor: if the entry is gone by then, the place ends a moment later.
+func (p *place) monitor() {
 	var err error
-	for err == nil { // a change of the data is no removal: look again
+	for err == nil { // a change of the data is no removal: watch again
 		err = p.watch()
 	}
 	switch {
@@ -158,12 +158,12 @@ func (p *place) guard() {
 		p.end(p.session.Err())
 	case errors.Is(err, ErrBroken):
 		p.end(err)
-	case p.alive.Err() == nil: // nobody would hear of the removal
+	case p.alive.Err() == nil: // without a watch a removal would go unnoticed
 		p.leave(fmt.Errorf("watch the own entry %s: %w", p.entry(), err))
 	}
 }
 
-// watch waits until something happens to the entry. The error is [ErrBroken] if it is gone.
+// watch waits for the next event of the entry. The error is [ErrBroken] if the entry is gone.
 func (p *place) watch() error {
 	changed := client.NewOneShot()
 	defer changed.Stop()
@@ -183,7 +183,7 @@ func (p *place) verify(ctx context.Context, o ...client.ReadOption) error {
 	return err
 }
 
-// leave ends the place, and removes its entry. It does not wait for that: see [place.left].
+// leave ends the place, and removes its entry without waiting for the removal: see [place.left].
 func (p *place) leave(why error) <-chan error {
 	p.end(why)
 	left := make(chan error, 1)
@@ -204,16 +204,17 @@ func (p *place) left(ctx context.Context, why error) error {
 // Between two attempts to remove an entry, when as many writes of the session wait as may wait.
 const (
 	firstPause = 10 * time.Millisecond
-	mostPause  = time.Second
+	maxPause   = time.Second
 )
 
-// remove removes the entry of the place, and no other one that has its name now. The error is [ErrBroken] if it is gone
-// already. An entry that stayed would hold up everybody behind it. So remove waits while too many writes of the session
-// wait, as when thousands of its contenders leave at once; with the session, that ends too.
+// remove removes the entry of the place, but no other entry that has its name now. The error is [ErrBroken] if the
+// entry is gone already. An entry that stayed would block all contenders behind it. So when too many writes of the
+// session are queued, as when thousands of its contenders leave at once, remove waits and retries until the session
+// ends.
 func (p *place) remove(ctx context.Context) error {
-	for pause := firstPause; ; pause = min(2*pause, mostPause) {
+	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		done, err := p.in.Transact(ctx, tree.Transaction{
-			If:   []tree.Condition{p.standing()},
+			If:   []tree.Condition{p.stillExists()},
 			Then: []tree.Op{tree.Delete{Path: p.entry(), Version: tree.Any}},
 		})
 		switch {
@@ -225,16 +226,16 @@ func (p *place) remove(ctx context.Context) error {
 	}
 }
 
-// standing is the condition that the place is still there.
-func (p *place) standing() tree.Condition {
+// stillExists is the condition that the place is still there.
+func (p *place) stillExists() tree.Condition {
 	return tree.Condition{Path: p.entry(), Property: tree.CreatedStamp, Is: tree.Equal, Value: uint64(p.token)}
 }
 
-// turn waits until nobody is left whom the place must wait for, and begins to guard it. Being first is final: nobody
-// comes in before a place. So a node's own state is new enough to find it out.
+// turn waits until no contender is left whom the place must wait for, and starts to monitor the place. Being first is
+// final, because later contenders line up behind. So the state of any node is new enough to decide this.
 //
-// While it waits the place has one watch, of the one ahead. It looks at its own entry when its turn comes. If that was
-// removed in the meantime, the one behind has heard of it at once, and waits for the one ahead.
+// While it waits the place has one watch, on the contender ahead. The place checks its own entry when its turn comes.
+// If that was removed in the meantime, the contender behind has noticed at once, and waits for the contender ahead.
 func (p *place) turn(ctx context.Context, ahead rule) error {
 	waiting, stop := p.while(ctx)
 	defer stop()
@@ -250,17 +251,17 @@ func (p *place) turn(ctx context.Context, ahead rule) error {
 			return p.reason(waiting, err)
 		}
 	}
-	p.guarded()
+	p.monitored()
 	return nil
 }
 
-// await waits until something happens to the entry of another contender.
+// await waits for the next event of another contender's entry.
 func (l line) await(ctx context.Context, name string) error {
-	gone := client.NewOneShot()
-	defer gone.Stop()
-	_, exists, err := l.in.Exists(ctx, tree.Join(l.path, name), client.WithWatch(gone))
+	deleted := client.NewOneShot()
+	defer deleted.Stop()
+	_, exists, err := l.in.Exists(ctx, tree.Join(l.path, name), client.WithWatch(deleted))
 	if err == nil && exists {
-		_, err = gone.Wait(ctx)
+		_, err = deleted.Wait(ctx)
 	}
 	return err
 }
@@ -275,11 +276,11 @@ func (p *place) while(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// rule returns the contender that a place waits for next; "" if it is its turn and its entry is still there. The error
-// is [ErrBroken] if it is not.
+// rule returns the contender that a place waits for next; "" if it is the place's turn and its entry still exists. The
+// error is [ErrBroken] if the entry is gone.
 type rule func(ctx context.Context, p *place) (string, error)
 
-// reason returns why the waiting has ended: the end of the place comes before what it causes.
+// reason returns why the wait has ended: the end of the place takes precedence over its consequences.
 func (p *place) reason(waiting context.Context, err error) error {
 	switch {
 	case errors.Is(context.Cause(p.alive), ErrReleased):
@@ -289,14 +290,14 @@ func (p *place) reason(waiting context.Context, err error) error {
 	case err != nil && waiting.Err() != nil:
 		return context.Cause(waiting)
 	case errors.Is(err, &tree.RefusedError{Code: tree.NoNode}):
-		return ErrBroken // the entry above is gone, and so is that of the place
+		return ErrBroken // the entry above is gone, and with it that of the place
 	}
 	return err
 }
 
-// before returns the nearest contender with the prefix that is before the place; "" if there is none. Among contenders
-// with its own prefix it sees the place too, in the same read, and returns [ErrBroken] if its entry is gone. An entry of
-// its name with another stamp is another's: numbers begin anew when somebody has removed the entry above (D4).
+// before returns the nearest contender with the prefix that is before the place; "" if there is none. For its own
+// prefix the same read covers the place's entry: before returns [ErrBroken] if the entry is gone. An entry with the
+// name but another stamp belongs to another contender: numbers start anew when the entry above was removed (D4).
 func (p *place) before(ctx context.Context, prefix string) (string, error) {
 	digits := p.name[len(p.name)-sequenceDigits:]
 	behind := client.Listing{After: prefix + digits, Backward: true, PageSize: 1}
@@ -304,7 +305,7 @@ func (p *place) before(ctx context.Context, prefix string) (string, error) {
 	if own {
 		behind.After, behind.PageSize, behind.WithStat = p.name+"-", 2, true
 	}
-	for one, err := range p.in.List(ctx, p.path, behind) { // reads a second page past entries of strangers alone
+	for one, err := range p.in.List(ctx, p.path, behind) { // needs a second page only past foreign entries
 		switch {
 		case err != nil:
 			return "", err
@@ -312,7 +313,7 @@ func (p *place) before(ctx context.Context, prefix string) (string, error) {
 			own = false
 		case own && (one.Name == p.name || !strings.HasPrefix(one.Name, p.name)):
 			return "", ErrBroken
-		case standsAs(one.Name, prefix):
+		case isContender(one.Name, prefix):
 			return one.Name, nil
 		case !strings.HasPrefix(one.Name, prefix):
 			return "", nil
@@ -324,8 +325,8 @@ func (p *place) before(ctx context.Context, prefix string) (string, error) {
 	return "", nil
 }
 
-// standsAs reports whether an entry's name is that of a contender with the prefix.
-func standsAs(name, prefix string) bool {
+// isContender reports whether an entry's name is that of a contender with the prefix.
+func isContender(name, prefix string) bool {
 	digits, is := strings.CutPrefix(name, prefix)
 	return is && len(digits) == sequenceDigits && strings.Trim(digits, "0123456789") == ""
 }
@@ -338,7 +339,7 @@ func sequence(name string) string {
 	return name[len(name)-sequenceDigits:]
 }
 
-// first returns the first contender with the prefix; "" if nobody stands in line.
+// first returns the first contender with the prefix; "" if the line is empty.
 func (l line) first(ctx context.Context, prefix string) (string, error) {
 	for one, err := range l.in.List(ctx, l.path, client.Listing{After: prefix, PageSize: 1}) {
 		switch {
@@ -346,7 +347,7 @@ func (l line) first(ctx context.Context, prefix string) (string, error) {
 			return "", nil
 		case err != nil:
 			return "", err
-		case standsAs(one.Name, prefix):
+		case isContender(one.Name, prefix):
 			return one.Name, nil
 		case !strings.HasPrefix(one.Name, prefix):
 			return "", nil
@@ -355,7 +356,7 @@ func (l line) first(ctx context.Context, prefix string) (string, error) {
 	return "", nil
 }
 
-// failed adds what was tried to an error, and leaves nil alone.
+// failed adds the attempted action to an error, and leaves nil alone.
 func failed(verb, path string, err error) error {
 	if err == nil {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"holdfast/test/onenode"
 )
 
-// started is the cluster of the examples; nil before the first of them asks for it with cluster.
+// started is the cluster of the examples; nil before the first example calls cluster.
 var started *onenode.Cluster
 
 var cluster = sync.OnceValues(func() (c *onenode.Cluster, err error) {
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// with runs an example with a session of its own.
+// with runs an example with a new session.
 func with(example func(ctx context.Context, s *client.Session) error) {
 	err := sessions(1, func(ctx context.Context, all []*client.Session) error { return example(ctx, all[0]) })
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"holdfast/tree"
 )
 
-// Once runs a job once for each key, by whichever session comes to it first, and keeps its result. Safe for concurrent
-// use.
+// Once runs a job once for each key, in the first session that acquires the key's lock, and keeps the result. Safe for
+// concurrent use.
 //
 //	         first in line              work returns nil
 //	NEW -------------------> RUNNING -----------------------> DONE, with the result
@@ -17,23 +17,24 @@ import (
 //	 |  work fails, session ends|
 //	 +--------------------------+
 //
-// At most one result is ever kept for a key: it is written in one transaction with the proof that its worker holds the
-// key's lock. A worker that dies is followed by another, so work may begin more than once: what it does outside the
-// tree must take the fencing token, or be harmless when repeated.
+// A key never has more than one result: the result is written in one transaction with the proof that its worker holds
+// the key's lock. After the death of a worker another worker follows, so work may start more than once. For its
+// effects outside the tree, the worker sends the fencing token, and the resource checks the token; or the effects are
+// harmless when repeated.
 type Once struct {
 	session *client.Session
 	path    string
 	all     []Option
 }
 
-// NewOnce returns the jobs at a path. It asks the cluster for nothing.
+// NewOnce returns the jobs at a path without contacting the cluster.
 func NewOnce(s *client.Session, path string, o ...Option) *Once { return &Once{s, path, o} }
 
 const doneName = "done"
 
-// Do returns the result of the key's job. A key is a name that an entry may have. If nobody has the result yet, Do
-// waits for the lock of the key, and runs work under [Grant.Context] with [Grant.Token]. first says that the result is
-// of this call. An error of work is returned, and leaves the job to others; so does a panic. A result is at most a
+// Do returns the result of the key's job. A key is a valid name of an entry. If there is no result yet, Do waits for
+// the lock of the key, and runs work under [Grant.Context] with [Grant.Token]. first reports that this call made the
+// result. An error or a panic of work leaves the job to other callers; Do returns the error. A result is at most a
 // megabyte, as the data of any entry.
 func (o *Once) Do(ctx context.Context, key string, work func(ctx context.Context, token tree.Stamp) ([]byte, error),
 ) (result []byte, first bool, err error) {
@@ -67,7 +68,7 @@ func (o *Once) do(ctx context.Context, key string, work func(context.Context, tr
 		first = failed == nil
 		return failed
 	})
-	if err != nil && !first { // what is kept stays, whatever has become of the lock
+	if err != nil && !first { // a kept result stays, whatever the outcome of the lock
 		return nil, false, err
 	}
 	return result, first, nil
@@ -93,10 +94,10 @@ func (o *Once) done(ctx context.Context, path string) ([]byte, error) {
 	return e.Data, err
 }
 
-// record makes an entry if the place still stands.
+// record makes an entry if the place is still valid.
 func (p *place) record(ctx context.Context, path string, data []byte) error {
 	done, err := p.in.Transact(ctx, tree.Transaction{
-		If:   []tree.Condition{p.standing()},
+		If:   []tree.Condition{p.stillExists()},
 		Then: []tree.Op{tree.Create{Path: path, Data: data, Kind: tree.Persistent, ACL: p.o.acl}},
 	})
 	if err == nil && done.Outcome.Else {

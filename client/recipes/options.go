@@ -13,26 +13,26 @@ import (
 
 // Errors of the recipes, besides those of [client.Tree].
 var (
-	// ErrBusy: somebody else holds it, and the call does not wait.
-	ErrBusy = errors.New("held by somebody else")
-	// ErrReleased: the grant was given up by its holder. It is the cause of the contexts of such a grant.
+	// ErrBusy: another caller holds it, and the call does not wait.
+	ErrBusy = errors.New("held by another caller")
+	// ErrReleased: the holder gave the grant up. It is the cause of the grant's contexts.
 	ErrReleased = errors.New("grant was given up")
-	// ErrBroken: somebody removed the entry of the grant, or of a caller that waited for one.
-	ErrBroken = errors.New("entry was removed by somebody else")
-	// ErrNoLeader: nobody leads.
-	ErrNoLeader = errors.New("nobody leads")
-	// ErrOverflow: a counter's sum is beyond 64 bits. The number is as it was.
+	// ErrBroken: the entry of the grant, or of a waiting caller, was removed by another client.
+	ErrBroken = errors.New("entry was removed by another client")
+	// ErrNoLeader: there is no leader.
+	ErrNoLeader = errors.New("there is no leader")
+	// ErrOverflow: a counter's sum exceeds 64 bits. The number is unchanged.
 	ErrOverflow = errors.New("counter would overflow")
 	// ErrFull: as many as a [DoubleBarrier] is for have entered already, and not all of them have left.
 	ErrFull = errors.New("all have entered already")
 )
 
-// Observer hears who waits for what recipes grant and who holds it, and for how long. Its methods must be safe for
-// concurrent use, and must not block. Package recipes/metrics has one that counts for Prometheus.
+// Observer observes waits and grants of recipes, and their durations. Its methods must be safe for concurrent use, and
+// must not block. Package recipes/metrics has an Observer for Prometheus.
 //
 // recipe is "lock", "read lock", "semaphore", "election", "queue", "once", "counter", "barrier", "double barrier" or
-// "group", and path where its callers stand. A counter waits for its lock alone, after additions that were overtaken.
-// Nobody holds a barrier.
+// "group", and path the recipe's path. A counter waits for its lock alone, after overtaken additions. A barrier has no
+// holders.
 type Observer interface {
 	// Waits is called when a call begins that may have to wait. Waited is called when it ends.
 	Waits(recipe, path string)
@@ -43,28 +43,28 @@ type Observer interface {
 	Held(recipe, path string, d time.Duration, why error)
 }
 
-// attempt is a call that may have to wait, and what it is granted, as an observer hears of it.
+// attempt reports a call that may have to wait, and its grant, to the observer.
 type attempt struct {
 	to           Observer
 	recipe, path string
 	began        time.Time
 }
 
-// begins tells the observer of a call.
+// begins reports the start of a call.
 func (l line) begins(recipe string) attempt {
 	l.o.observer.Waits(recipe, l.path)
 	return attempt{l.o.observer, recipe, l.path, time.Now()}
 }
 
-// ended tells the observer that the call waits no more.
+// ended reports that the call has stopped waiting.
 func (a attempt) ended(err error) { a.to.Waited(a.recipe, a.path, time.Since(a.began), err) }
 
-// held tells the observer that what was granted is over.
+// held reports the end of a grant.
 func (a attempt) held(since time.Time, why error) {
 	a.to.Held(a.recipe, a.path, time.Since(since), why)
 }
 
-// heldUntilOver is held for what ends with a place.
+// heldUntilOver reports the end of a grant that ends with a place.
 func (a attempt) heldUntilOver(p *place) {
 	since := time.Now()
 	context.AfterFunc(p.alive, func() { a.held(since, context.Cause(p.alive)) })
@@ -74,28 +74,29 @@ func (a attempt) heldUntilOver(p *place) {
 type Option func(*options)
 
 type options struct {
-	linger   time.Duration
-	acl      tree.ACL
-	holder   string
-	observer Observer
+	lockDelay time.Duration
+	acl       tree.ACL
+	holder    string
+	observer  Observer
 }
 
-// WithLinger sets the lock-delay (F2): when the session of a holder expires, nobody else becomes the holder for so
-// long. It gives work that obeys no context time to end. It is a whole number of milliseconds, at most
-// [tree.MaxLinger]; none by default. A holder that gives up or closes its session makes way at once.
-func WithLinger(d time.Duration) Option { return func(o *options) { o.linger = d } }
+// WithLockDelay sets the lock-delay (H2 lock-delay): when the session of a holder expires, no other caller becomes the
+// holder during this delay. The delay gives work that obeys no context time to end. It is a whole number of
+// milliseconds, at most [tree.MaxLockDelay]; none by default. A holder that gives up or closes its session makes way at
+// once.
+func WithLockDelay(d time.Duration) Option { return func(o *options) { o.lockDelay = d } }
 
-// WithACL gives the entries of the recipe an access list of their own. By default they have that of the entry above.
+// WithACL sets the access list of the recipe's entries. By default they have that of the entry above.
 func WithACL(acl tree.ACL) Option { return func(o *options) { o.acl = acl } }
 
-// WithHolder sets the text that tells people who waits or holds, see "holdfast lock show". By default it is the name of
-// the host and the number of the process.
+// WithHolder sets the text that describes the waiter or holder to people, see "holdfast lock show". The default is the
+// host's name and the process id.
 func WithHolder(text string) Option { return func(o *options) { o.holder = text } }
 
-// WithObserver sets who hears of waiting and holding.
+// WithObserver sets the observer of waits and grants.
 func WithObserver(to Observer) Option { return func(o *options) { o.observer = to } }
 
-// silent is the observer of those who set none.
+// silent is the default observer.
 type silent struct{}
 
 func (silent) Waits(string, string)                        {}
@@ -108,7 +109,7 @@ func optionsOf(all []Option) options {
 		set(&o)
 	}
 	if o.holder == "" {
-		host, _ := os.Hostname() // a holder may be without it
+		host, _ := os.Hostname() // the host's name may be missing
 		o.holder = fmt.Sprintf("%s:%d", host, os.Getpid())
 	}
 	return o

@@ -8,8 +8,8 @@ import (
 	"holdfast/tree"
 )
 
-// Queue hands out items in the order in which they were put, each to one worker at a time. An item stays until a worker
-// finishes it: that of a worker that dies, or gives it back, comes back to its place. Safe for concurrent use.
+// Queue hands out items in the order of their puts, each to one worker at a time. An item stays until a worker finishes
+// it: an item whose worker dies, or returns it, is free again at its former place. Safe for concurrent use.
 //
 //	       Put              Take                   Finish
 //	------------> WAITING ---------> CLAIMED by one -------> gone
@@ -18,10 +18,11 @@ import (
 //	                 | session ends      |
 //	                 +-------------------+
 //
-// Workers without an item stand in a line, and only the first of them looks for items: an item wakes one worker. It
-// claims an item in the transaction in which it leaves the line. An item is finished in one transaction with the claim:
-// of two workers that had it one after the other, only the one that holds the claim can do so. What work does outside
-// the tree must take the fencing token of the claim, or be harmless when repeated.
+// Workers without an item wait in a line, and only the first worker reads items: an item wakes one worker. The worker
+// claims an item and leaves the line in one transaction. An item is finished in one transaction with the claim: of two
+// workers that had the item one after the other, only the holder of the claim can finish it. For effects of
+// work outside the tree, the worker sends the fencing token of the claim, and the resource checks the token; or the
+// effects are harmless when repeated.
 type Queue struct{ line line }
 
 const (
@@ -29,14 +30,14 @@ const (
 	claimsName  = "claims"
 	workersName = "workers"
 	item        = "item-"
-	// itemsPage is how many items a worker looks at in one read.
+	// itemsPage is how many items a worker reads at once.
 	itemsPage = 100
 )
 
-// NewQueue returns the queue at a path. It asks the cluster for nothing.
+// NewQueue returns the queue at a path without contacting the cluster.
 func NewQueue(s *client.Session, path string, o ...Option) *Queue { return &Queue{newLine(s, path, o)} }
 
-// Claim is an item that the caller works on. [Grant.Context] ends before another can have it.
+// Claim is an item that the caller works on. [Grant.Context] ends before another worker can get the item.
 type Claim struct {
 	*Grant
 
@@ -61,7 +62,7 @@ func (q *Queue) Put(ctx context.Context, data []byte) error {
 	return failed("put into", q.line.path, err)
 }
 
-// Len returns how many items there are, claimed ones included, as far as the asked node knows.
+// Len returns how many items there are, claimed ones included, as far as the contacted node knows.
 func (q *Queue) Len(ctx context.Context, o ...client.ReadOption) (int, error) {
 	err := check(q.line.path)
 	if err != nil {
@@ -102,7 +103,7 @@ func (q *Queue) first(ctx context.Context, p *place, asked attempt) (*Claim, err
 	waiting, stop := p.while(ctx)
 	defer stop()
 	for {
-		c, err := q.look(ctx, waiting, p)
+		c, err := q.tryClaim(ctx, waiting, p)
 		if err != nil {
 			return nil, p.reason(waiting, err)
 		}
@@ -124,11 +125,11 @@ type claimed struct {
 	place *place
 }
 
-// look claims the first item that is free. If there is none, it waits until that may have changed, and returns nil.
-func (q *Queue) look(ctx, waiting context.Context, p *place) (*claimed, error) {
+// tryClaim claims the first free item. If there is none, it waits for a possible change, and returns nil.
+func (q *Queue) tryClaim(ctx, waiting context.Context, p *place) (*claimed, error) {
 	busy := make(map[string]bool)
-	_, claims, err := q.find(waiting, claimsName, func(taken *tree.Child) bool {
-		busy[taken.Name] = true
+	_, claims, err := q.find(waiting, claimsName, func(child *tree.Child) bool {
+		busy[child.Name] = true
 		return false
 	})
 	if err != nil {
@@ -146,22 +147,22 @@ func (q *Queue) look(ctx, waiting context.Context, p *place) (*claimed, error) {
 	return nil, either(waiting, items, claims)
 }
 
-// either waits until one of two watches hears something.
+// either waits until one of two watches fires.
 func either(ctx context.Context, one, other *client.OneShot) error {
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
-	heard := make(chan error, 2)
+	errs := make(chan error, 2)
 	for _, w := range []*client.OneShot{one, other} {
 		go func() {
 			_, err := w.Wait(waiting)
-			heard <- err
+			errs <- err
 		}()
 	}
-	return <-heard
+	return <-errs
 }
 
-// find returns the first child of one of the queue's entries that is wanted, nil if none is, and a watch of the
-// children, which was set before the first look.
+// find returns the first wanted child of a queue's entry, nil if there is none, and a watch of the children, which was
+// set before the first read.
 func (q *Queue) find(ctx context.Context, name string, wanted func(*tree.Child) bool,
 ) (*tree.Child, *client.OneShot, error) {
 	for {
@@ -202,8 +203,9 @@ func (q *Queue) search(ctx context.Context, path string, wanted func(*tree.Child
 	}
 }
 
-// claim gives up the place in the line for a claim of an item, in one transaction. It returns nil if somebody has the
-// item by now, or has changed or removed it. The item is read before: after the claim it may be gone at any moment.
+// claim exchanges the place in the line for a claim of an item, in one transaction. It returns nil if another worker
+// has claimed, changed or removed the item. claim reads the item first, because after the claim it may be removed at
+// any moment.
 func (q *Queue) claim(ctx, waiting context.Context, p *place, free string) (*claimed, error) {
 	c := &claimed{Claim: Claim{item: tree.Join(q.below(itemsName).path, free)}}
 	e, err := q.line.in.Get(waiting, c.item)
@@ -224,7 +226,7 @@ func (q *Queue) claim(ctx, waiting context.Context, p *place, free string) (*cla
 	return c, nil
 }
 
-// errNotFree: somebody else was faster.
+// errNotFree: another worker was faster.
 var errNotFree = errors.New("item is not free")
 
 // exchange writes the claim of an item that still has a version.
@@ -235,10 +237,10 @@ func (q *Queue) exchange(ctx context.Context, p *place, c *claimed, version int6
 	claims := q.below(claimsName)
 	path := tree.Join(claims.path, tree.Name(c.item))
 	done, err := q.line.in.Transact(ctx, tree.Transaction{
-		If: []tree.Condition{p.standing(), c.there(), unchanged},
+		If: []tree.Condition{p.stillExists(), c.there(), unchanged},
 		Then: []tree.Op{
 			tree.Create{
-				Path: path, Kind: tree.Ephemeral, Data: []byte(q.line.o.holder), Linger: q.line.o.linger, ACL: q.line.o.acl,
+				Path: path, Kind: tree.Ephemeral, Data: []byte(q.line.o.holder), LockDelay: q.line.o.lockDelay, ACL: q.line.o.acl,
 			},
 			tree.Delete{Path: p.entry(), Version: tree.Any},
 		},
@@ -252,10 +254,10 @@ func (q *Queue) exchange(ctx context.Context, p *place, c *claimed, version int6
 	case done.Outcome.Else && p.alive.Err() != nil:
 		return nil, context.Cause(p.alive)
 	case done.Outcome.Else:
-		return nil, errNotFree // or p was removed: its guard tells
+		return nil, errNotFree // or p was removed: its monitor reports that
 	}
 	p.end(ErrReleased)
-	return claims.placed(ctx, path, done.Outcome.Ops[0].Stat.Created).guarded(), nil
+	return claims.placed(ctx, path, done.Outcome.Ops[0].Stat.Created).monitored(), nil
 }
 
 // there is the condition that the item is still there.
@@ -274,7 +276,7 @@ func (c *Claim) finish(ctx context.Context) error {
 		return err
 	}
 	done, err := p.in.Transact(ctx, tree.Transaction{
-		If: []tree.Condition{p.standing(), c.there()},
+		If: []tree.Condition{p.stillExists(), c.there()},
 		Then: []tree.Op{
 			tree.Delete{Path: c.item, Version: tree.Any}, tree.Delete{Path: p.entry(), Version: tree.Any},
 		},
@@ -291,7 +293,7 @@ func (c *Claim) finish(ctx context.Context) error {
 	return err
 }
 
-// Return gives the item back to its place in the queue, as [Hold.Unlock] does a lock.
+// Return returns the item to its place in the queue, as [Hold.Unlock] does a lock.
 func (c *Claim) Return(ctx context.Context) error { return failed("return", c.item, c.release(ctx)) }
 
 // below returns the line at one of the queue's entries.

@@ -19,14 +19,14 @@ import (
 //	  |  ctx ends, broken,   |                     |      Release, broken, session ends        |
 //	  +----------------------+---------------------+-------------------------------------------+
 //
-// Only the first in line looks at the permits that are out, and takes one in the same transaction in which it leaves
-// the line. So a permit that comes back wakes one caller, and no more permits are out than there are: the next one to
-// be first sees what the former one took.
+// Only the first contender reads the held permits. It acquires a permit and leaves the line in one transaction. So a
+// returned permit wakes one caller, and the number of permits is never exceeded: the next contender sees the permit of
+// the contender before.
 //
-// The permit of a holder that dies comes back when its session has expired, and its lock-delay is over.
+// The permit of a dead holder is free when its session has expired, and its lock-delay is over.
 //
-// A permit's token is higher than those of all permits that were taken before. That of another holder at the same time
-// may be lower or higher: a resource that several holders write to cannot be protected by it.
+// A permit's token is higher than those of all permits that were acquired before. Another holder's token at the same
+// time may be lower or higher: fencing tokens cannot protect a resource that several holders write to.
 type Semaphore struct {
 	line   line
 	number int
@@ -40,10 +40,10 @@ const (
 	MaxPermits = 10_000
 )
 
-// SizeError says that a semaphore or a barrier at a path is used with another number elsewhere.
+// SizeError reports that a semaphore or a barrier at a path is used with another number elsewhere.
 type SizeError struct {
 	Path string
-	// Asked is what the caller uses, Is what the entry at the path has.
+	// Asked is the caller's number, Is the number in the entry at the path.
 	Asked, Is string
 }
 
@@ -51,8 +51,8 @@ func (e *SizeError) Error() string {
 	return fmt.Sprintf("%s is for %s, not for %s", e.Path, e.Is, e.Asked)
 }
 
-// NewSemaphore returns the semaphore at a path with a number of permits: 1 to [MaxPermits]. Everybody must use the same
-// number; the first one sets it. It asks the cluster for nothing.
+// NewSemaphore returns the semaphore at a path with a number of permits, 1 to [MaxPermits], without contacting the
+// cluster. All callers must use the same number; the first caller sets it.
 func NewSemaphore(s *client.Session, path string, permits int, o ...Option) *Semaphore {
 	return &Semaphore{newLine(s, path, o), permits}
 }
@@ -65,15 +65,15 @@ func (p *Permit) Release(ctx context.Context) error {
 	return failed("release", p.place.path, p.release(ctx))
 }
 
-// Acquire waits for a permit. When ctx ends first, the error wraps its cause, and nothing is left behind. The error is
+// Acquire waits for a permit. When ctx ends first, the error wraps its cause, and no entry is left behind. The error is
 // a [SizeError] if the semaphore has another number of permits.
 func (s *Semaphore) Acquire(ctx context.Context) (*Permit, error) {
 	asked := s.line.begins("semaphore")
-	g, err := s.acquire(ctx, asked, patient())
+	g, err := s.acquire(ctx, asked, waiting())
 	return s.answer("acquire", asked, g, err)
 }
 
-// TryAcquire takes a permit if one is free and nobody waits. Otherwise the error wraps [ErrBusy].
+// TryAcquire acquires a permit if one is free and no caller waits. Otherwise the error wraps [ErrBusy].
 func (s *Semaphore) TryAcquire(ctx context.Context) (*Permit, error) {
 	asked := s.line.begins("semaphore")
 	g, err := s.acquire(ctx, asked, hasty())
@@ -103,7 +103,7 @@ type manner struct {
 	full  func(ctx context.Context, changed *client.OneShot) error
 }
 
-func patient() manner {
+func waiting() manner {
 	return manner{writing().ahead, func(ctx context.Context, changed *client.OneShot) error {
 		_, err := changed.Wait(ctx)
 		return err
@@ -115,7 +115,7 @@ func hasty() manner {
 	return manner{busy(writing().ahead), func(context.Context, *client.OneShot) error { return ErrBusy }}
 }
 
-// acquire waits in line, and takes a permit once it is first.
+// acquire waits in line, and acquires a permit once it is first.
 func (s *Semaphore) acquire(ctx context.Context, asked attempt, how manner) (*Grant, error) {
 	if err := s.check(ctx); err != nil {
 		return nil, err
@@ -131,12 +131,12 @@ func (s *Semaphore) acquire(ctx context.Context, asked attempt, how manner) (*Gr
 	return g, err
 }
 
-// first waits until p is first in line, and takes a permit for it.
+// first waits until p is first in line, and acquires a permit for it.
 func (s *Semaphore) first(ctx context.Context, p *place, asked attempt, how manner) (*Grant, error) {
 	if err := p.turn(ctx, how.ahead); err != nil {
 		return nil, err
 	}
-	holder, err := s.take(ctx, p, how)
+	holder, err := s.acquirePermit(ctx, p, how)
 	if err != nil {
 		return nil, err
 	}
@@ -147,8 +147,8 @@ func (s *Semaphore) first(ctx context.Context, p *place, asked attempt, how mann
 	return g, err
 }
 
-// take waits until fewer permits are out than there are, and takes one in the place of p.
-func (s *Semaphore) take(ctx context.Context, p *place, how manner) (*place, error) {
+// acquirePermit waits until a permit is free, and exchanges the place p for it.
+func (s *Semaphore) acquirePermit(ctx context.Context, p *place, how manner) (*place, error) {
 	waiting, stop := p.while(ctx)
 	defer stop()
 	permits := s.below(permitsName)
@@ -175,17 +175,16 @@ func (s *Semaphore) take(ctx context.Context, p *place, how manner) (*place, err
 	}
 }
 
-// exchange gives up the place in the line for a permit, in one transaction. For what becomes of it when ctx ends first,
-// see [handed].
+// exchange exchanges the place in the line for a permit, in one transaction. If ctx ends first, see [handed].
 func (s *Semaphore) exchange(ctx context.Context, p *place) (*place, error) {
 	permits := s.below(permitsName)
 	return handed(ctx, func(ctx context.Context) (*place, error) {
 		done, err := s.line.in.Transact(ctx, tree.Transaction{
-			If: []tree.Condition{p.standing()},
+			If: []tree.Condition{p.stillExists()},
 			Then: []tree.Op{
 				tree.Delete{Path: p.entry(), Version: tree.Any},
 				tree.Create{
-					Path: tree.Join(permits.path, permit), Sequential: true, Kind: tree.Ephemeral, Linger: s.line.o.linger,
+					Path: tree.Join(permits.path, permit), Sequential: true, Kind: tree.Ephemeral, LockDelay: s.line.o.lockDelay,
 					Data: []byte(s.line.o.holder), ACL: s.line.o.acl,
 				},
 			},
@@ -198,7 +197,7 @@ func (s *Semaphore) exchange(ctx context.Context, p *place) (*place, error) {
 		}
 		p.end(ErrReleased)
 		made := done.Outcome.Ops[1]
-		return permits.placed(ctx, made.Path, made.Stat.Created).guarded(), nil
+		return permits.placed(ctx, made.Path, made.Stat.Created).monitored(), nil
 	})
 }
 
@@ -220,7 +219,7 @@ func (s *Semaphore) check(ctx context.Context) error {
 	return sized(ctx, s.line.in, s.line.path, strconv.Itoa(s.number)+" permits")
 }
 
-// sized makes the entry at path for a number, unless it is there. The error is a [SizeError] if it is for another one.
+// sized creates the entry at path for a number, unless it exists. The error is a [SizeError] if it has another number.
 func sized(ctx context.Context, in entries, path, number string) error {
 	for {
 		e, err := in.Get(ctx, path, client.Linearizable())
@@ -228,7 +227,7 @@ func sized(ctx context.Context, in entries, path, number string) error {
 		case errors.Is(err, &tree.RefusedError{Code: tree.NoNode}):
 			o := client.CreateOptions{Kind: tree.Container, Parents: true}
 			_, err = in.Create(ctx, path, []byte(number), o)
-		case err == nil && e.Data == nil: // made by another caller's line, after it was reaped
+		case err == nil && e.Data == nil: // created by another caller's line, after the cluster had removed it
 			err = in.Set(ctx, path, []byte(number), e.Stat.Version)
 		case err == nil && string(e.Data) != number:
 			return &SizeError{Path: path, Asked: number, Is: string(e.Data)}

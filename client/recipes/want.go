@@ -16,22 +16,22 @@ func (w want) named(recipe string) want {
 type want struct {
 	// recipe is the name for observers, prefix that of the entries.
 	recipe, prefix string
-	// ahead says for whom its place waits.
+	// ahead is the rule for whom its place waits.
 	ahead rule
-	// taken names somebody who has what is wanted, "" if it is free. It is for callers who do not wait.
-	taken func(ctx context.Context, l line) (string, error)
+	// holder names a holder, "" if there is none. Only callers that do not wait use it.
+	holder func(ctx context.Context, l line) (string, error)
 }
 
-// grant waits for what is wanted. data is that of the entry.
+// grant waits for a grant. data is the entry's data.
 func (l line) grant(ctx context.Context, w want, data []byte) (*Grant, error) {
 	asked := l.begins(w.recipe)
-	g, err := l.stand(ctx, w, data, asked)
+	g, err := l.wait(ctx, w, data, asked)
 	asked.ended(err)
 	return g, err
 }
 
-// stand enters the line and waits for its turn, and for a promise of the session.
-func (l line) stand(ctx context.Context, w want, data []byte, asked attempt) (*Grant, error) {
+// wait enters the line and waits for its turn, and for a promise of the session.
+func (l line) wait(ctx context.Context, w want, data []byte, asked attempt) (*Grant, error) {
 	if err := check(l.path); err != nil {
 		return nil, err
 	}
@@ -49,23 +49,23 @@ func (l line) stand(ctx context.Context, w want, data []byte, asked attempt) (*G
 	return nil, err
 }
 
-// try is grant for a caller that does not wait: the error is [ErrBusy] if somebody is ahead.
+// try is grant for a caller that does not wait: the error is [ErrBusy] if a contender is ahead.
 func (l line) try(ctx context.Context, w want, data []byte) (*Grant, error) {
 	asked := l.begins(w.recipe)
-	name, err := w.taken(ctx, l)
+	name, err := w.holder(ctx, l)
 	if err == nil && name != "" {
 		err = ErrBusy
 	}
 	var g *Grant
 	if err == nil {
 		w.ahead = busy(w.ahead)
-		g, err = l.stand(ctx, w, data, asked)
+		g, err = l.wait(ctx, w, data, asked)
 	}
 	asked.ended(err)
 	return g, err
 }
 
-// busy is a rule that has [ErrBusy] in the place of somebody to wait for.
+// busy is a rule that returns [ErrBusy] instead of a contender to wait for.
 func busy(ahead rule) rule {
 	return func(ctx context.Context, p *place) (string, error) {
 		name, err := ahead(ctx, p)

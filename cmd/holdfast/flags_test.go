@@ -8,12 +8,13 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"holdfast/cmd/holdfast/internal/cli"
 	"holdfast/cmd/internal/arg"
 )
 
 // visitFlags calls f for each flag of each command of a new program.
 func visitFlags(f func(cmd *cobra.Command, flag *pflag.Flag)) {
-	c := &cli{stdin: strings.NewReader(""), out: &printer{stdout: io.Discard, stderr: io.Discard}, target: &target{}}
+	env := cli.NewEnv(strings.NewReader(""), io.Discard, io.Discard)
 	var visit func(cmd *cobra.Command)
 	visit = func(cmd *cobra.Command) {
 		own := func(flag *pflag.Flag) { f(cmd, flag) }
@@ -23,14 +24,14 @@ func visitFlags(f func(cmd *cobra.Command, flag *pflag.Flag)) {
 			visit(below)
 		}
 	}
-	visit(c.root())
+	visit(cli.Configure(env, root(env)))
 }
 
-// Each command runs with the defaults that its help shows. Two commands that register a flag on one variable with
-// different defaults both run with the second one.
+// Each command runs with the defaults in its help. Two commands that register a flag on one variable with different
+// defaults would both run with the second default.
 func TestDefaultsAreThoseThatHelpShows(t *testing.T) {
 	inWords := map[string]string{
-		"wait": "for ever", "grace": "a sixth of the timeout", "id": "HOST:PROCESS", "version": "any", "bytes": "none",
+		"wait": "for ever", "grace-period": "a sixth of the timeout", "id": "HOST:PROCESS", "version": "any", "bytes": "none",
 		"entries": "none", "soft-bytes": "none", "soft-entries": "none",
 	}
 	flags := 0
@@ -46,8 +47,8 @@ func TestDefaultsAreThoseThatHelpShows(t *testing.T) {
 	}
 }
 
-// Each flag that refuses a value says which ones it takes, and not what a parser of Go says.
-func TestRefusalsSayWhatFlagsTake(t *testing.T) {
+// Each flag that refuses a value describes the accepted values, in other words than Go's parsers.
+func TestRefusalsDescribeAcceptedValues(t *testing.T) {
 	refusals := 0
 	visitFlags(func(cmd *cobra.Command, flag *pflag.Flag) {
 		err := flag.Value.Set("x!")

@@ -42,7 +42,7 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 		Args:          arg.Command,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	//nolint:contextcheck // commands take it from cobra: ExecuteContext
+	//nolint:contextcheck // cobra passes the context to commands: ExecuteContext
 	root.AddCommand(runCommand(environ), devCommand(environ), healthCommand(environ), restoreCommand(), recoverCommand(),
 		about.Command(func(cmd *cobra.Command, _ about.Build, text string) error {
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), text)
@@ -57,7 +57,7 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 	if err == nil {
 		return exitDone
 	}
-	//nolint:errcheck // there is nobody else to tell
+	//nolint:errcheck // the output is where errors go
 	fmt.Fprintln(stderr, "node: "+strings.ReplaceAll(err.Error(), "\n", "\n  "))
 	if errors.As(err, &failure{}) {
 		return exitFailed
@@ -65,7 +65,7 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 	return exitUsage
 }
 
-// flagRefused words the refusal of a flag's value as node run words the refusal of a setting.
+// flagRefused phrases a refused flag like node run phrases a refused setting.
 func flagRefused(err error) error {
 	if r, ok := arg.Refused(err); ok {
 		return &config.SettingError{Setting: r.Flag, Value: r.Given, Limit: "must be " + r.Want}
@@ -89,7 +89,7 @@ func runCommand(environ []string) *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("the configuration cannot work:\n%w", err)
 			}
-			memory, err := limitMemory(cfg.Gate.Room.MemoryLimit, environ, os.DirFS("/"))
+			memory, err := limitMemory(cfg.Resources.MemoryLimit, environ, os.DirFS("/"))
 			if err != nil {
 				return failure{fmt.Errorf("finding the limit of memory: %w: set memory_limit", err)}
 			}
@@ -106,14 +106,14 @@ func runCommand(environ []string) *cobra.Command {
 }
 
 func runNode(ctx context.Context, cfg config.Config, o node.Options) error {
-	//nolint:contextcheck // what New starts, Run ends
+	//nolint:contextcheck // Run ends what New starts
 	n, err := node.New(cfg, o)
 	if err != nil {
 		return failure{err}
 	}
 	var told sync.WaitGroup
 	telling, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	told.Go(func() { tellSystemd(ctx, telling, n.Stalled, o.Logger) })
+	told.Go(func() { notifySystemd(ctx, telling, n.Stalled, o.Logger) })
 	err = n.Run(ctx)
 	cancel()
 	told.Wait()
@@ -128,8 +128,8 @@ func newLogger(to io.Writer, level, format string) hclog.Logger {
 	return logger
 }
 
-// newLoggers returns a logger, and one of the same form for what operators do: those lines are written at every level
-// but off.
+// newLoggers returns a logger, and an audit logger of the same form for operators' actions: audit lines are written at
+// every level but off.
 func newLoggers(to io.Writer, level, format string) (logger, audit hclog.Logger) {
 	options := hclog.LoggerOptions{
 		Name:       "node",

@@ -66,12 +66,12 @@ func TestRunHelpShowsTheTable(t *testing.T) {
 
 // All problems come at once, one a line.
 func TestRunRefusesAConfiguration(t *testing.T) {
-	environ := []string{"HOLDFAST_STALL_LIMIT=fast", "HOLDFAST_NODE=1", "HOLDFAST_AUTH=none"}
+	environ := []string{"HOLDFAST_STALL_TIMEOUT=fast", "HOLDFAST_NODE=1", "HOLDFAST_AUTH=none"}
 	code, _, stderr := try(t, environ, "run", "--log-level=loud",
 		"--data-dir=x")
 	want := strings.Join([]string{
 		"node: the configuration cannot work:",
-		`  stall_limit "fast" (environment HOLDFAST_STALL_LIMIT): must be a duration with a unit, such as 500ms, 2s or 1m`,
+		`  stall_timeout "fast" (environment HOLDFAST_STALL_TIMEOUT): must be a duration with a unit, such as 500ms, 2s or 1m`,
 		"  peers (not set, flag --peers): must be 1 to 254 nodes, such as 1=n1,2=n2,3=n3: see " +
 			"docs/configuration.md#peers",
 		"  log_level loud (flag --log-level): must be trace, debug, info, warn, error or off",
@@ -90,7 +90,7 @@ func TestDevRefusesFlags(t *testing.T) {
 		"--port-base=65500":      "--port-base 65500: must be a whole number, 1 to 65445",
 		"--local-sessions=maybe": "--local-sessions maybe: must be true or false",
 		"--log-level=loud":       "--log-level loud: must be trace, debug, info, warn, error or off",
-		"extra":                  `"node dev" takes no arguments, not "extra"`,
+		"extra":                  `"node dev" accepts no arguments, not "extra"`,
 	} {
 		if code, _, stderr := try(t, nil, "dev", arg); code != exitUsage || stderr != "node: "+want+"\n" {
 			t.Errorf("%s: got %d, %q, want %d, %q", arg, code, stderr, exitUsage, want)
@@ -102,7 +102,7 @@ func TestDevRefusesFlags(t *testing.T) {
 func TestDevNamesVariablesWithoutEffect(t *testing.T) {
 	for want, environ := range map[string][]string{
 		"": {
-			"HOLDFAST_ENDPOINTS=a:1", "HOLDFAST_PRINCIPAL=p", "HOLDFAST_LOG_LEVEL=", "HOLDFAST_SERVICE_HOST=10.0.0.1",
+			"HOLDFAST_ENDPOINTS=a:1", "HOLDFAST_CLIENT_NAME=p", "HOLDFAST_LOG_LEVEL=", "HOLDFAST_SERVICE_HOST=10.0.0.1",
 			"HOLDFAST_SUPER_DIGEST=root:lK75jTNcA+U9vtVEw5vB51mj/w4=", "PATH=/bin",
 		},
 		"node: node dev reads flags and HOLDFAST_SUPER_DIGEST, and ignores these variables: HOLDFAST_CONFIG, " +
@@ -150,7 +150,7 @@ func TestDevConfigs(t *testing.T) {
 	}
 }
 
-// Local sessions are on at all nodes or at none: others refuse each other (L9).
+// Local sessions are on at all nodes or at none: others refuse each other (L9 equal settings).
 func TestDevSwitchesLocalSessionsOn(t *testing.T) {
 	for _, want := range []bool{false, true} {
 		for _, c := range (dev{dir: t.TempDir(), nodes: 3, portBase: 7400, localSessions: want}).configs() {
@@ -227,7 +227,7 @@ func TestCompletionWantsAShell(t *testing.T) {
 	}
 }
 
-// At another port of a node health says that it is one, and shows nobody the bytes of another protocol.
+// At another port of a node, health reports that, and shows no bytes of another protocol.
 func TestHealthAtAnotherPort(t *testing.T) {
 	server := grpc.NewServer()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -20,6 +20,7 @@ import (
 	"holdfast/console"
 	"holdfast/node"
 	"holdfast/node/config"
+	"holdfast/node/health"
 	"holdfast/session"
 	"holdfast/zk"
 )
@@ -45,19 +46,19 @@ type dev struct {
 	super string
 	// tls has certificates made, and every port require TLS.
 	tls bool
-	// temporary says that dir is removed at the end.
+	// temporary reports that dir is removed at the end.
 	temporary bool
 	// disk returns how much room the file system of a directory has.
-	disk func(dir string) (node.Disk, error)
+	disk func(dir string) (health.Disk, error)
 }
 
 func devCommand(environ []string) *cobra.Command {
-	d := dev{disk: node.DiskOf}
+	d := dev{disk: health.DiskOf}
 	cmd := &cobra.Command{
 		Use:   "dev",
 		Short: "Run a whole cluster in this process, on loopback",
 		Long: "Run a whole cluster in this process, on loopback. Its nodes have the default settings, except for the " +
-			"flags below,\nand disk_limit=100: with little room on the disk it warns, and serves.\n" +
+			"flags below,\nand disk_limit=100: with little free disk space it warns, and serves.\n" +
 			"They read no file, and of the HOLDFAST_ variables " + superVariable + " alone, the NAME:HASH of the client " +
 			"that no\naccess list of the tree holds back. All nodes end together. To see a cluster lose a node, run it " +
 			"in\ncontainers (make up).",
@@ -81,9 +82,9 @@ func devCommand(environ []string) *cobra.Command {
 	cmd.Flags().Var(arg.Whole(&d.portBase, 7400, 1, 65535-portStep*maxDevNodes), "port-base",
 		fmt.Sprintf("first port; each node takes five, %d apart", portStep))
 	cmd.Flags().BoolVar(&d.localSessions, "local-sessions", false,
-		"let clients open sessions that one node alone knows (local_sessions=on)")
+		"allow local sessions, which only one node knows (local_sessions=on)")
 	cmd.Flags().BoolVar(&d.readOnly, "read-only", false,
-		"let a node that hears of no quorum serve reads to clients that allow it (read_only=on)")
+		"let a node without a quorum serve reads to clients that allow it (read_only=on)")
 	cmd.Flags().BoolVar(&d.tls, "tls", false,
 		"make a CA and certificates at each start, and speak TLS alone on every port")
 	cmd.Flags().StringVar(&d.logLevel, "log-level", "warn",
@@ -103,7 +104,7 @@ func (d dev) check() error {
 // superVariable has the only setting of nodes that node dev reads from a variable: it is a secret.
 const superVariable = "HOLDFAST_SUPER_DIGEST"
 
-// valueOf returns the value of a variable, empty if it is not set.
+// valueOf returns the value of a variable, empty if unset.
 func valueOf(variable string, environ []string) (value string) {
 	for _, kv := range environ {
 		if v, ok := strings.CutPrefix(kv, variable+"="); ok {
@@ -113,10 +114,10 @@ func valueOf(variable string, environ []string) (value string) {
 	return value
 }
 
-// warnOfDisk prints that little room is left on the disk of the nodes: they serve until a write fails.
-func warnOfDisk(to io.Writer, dir string, disk node.Disk) {
+// warnOfDisk prints that the disk of the nodes is nearly full: they serve until a write fails.
+func warnOfDisk(to io.Writer, dir string, disk health.Disk) {
 	if reserve := disk.Reserve(0); disk.Free < reserve {
-		//nolint:errcheck // there is nobody else to tell
+		//nolint:errcheck // the output is where errors go
 		fmt.Fprintf(to, "node: only %d MiB are free on the disk of %s: node run would count it as full, with less than %d "+
 			"MiB; node dev serves until a write fails\n", disk.Free>>20, dir, reserve>>20)
 	}
@@ -127,7 +128,7 @@ func warnOfDisk(to io.Writer, dir string, disk node.Disk) {
 func warnOfVariables(to io.Writer, environ []string) {
 	names := slices.DeleteFunc(config.Variables(environ), func(name string) bool { return name == superVariable })
 	if len(names) > 0 {
-		//nolint:errcheck // there is nobody else to tell
+		//nolint:errcheck // the output is where errors go
 		fmt.Fprintf(to, "node: node dev reads flags and %s, and ignores these variables: %s\n", superVariable,
 			strings.Join(names, ", "))
 	}
@@ -153,12 +154,12 @@ func (d dev) serve(ctx context.Context, stdout, stderr io.Writer) error {
 	group, running := errgroup.WithContext(context.WithoutCancel(ctx))
 	running, cancel := context.WithCancel(running)
 	defer cancel()
-	if disk, err := d.disk(d.dir); err == nil { // a node that cannot read it says so
+	if disk, err := d.disk(d.dir); err == nil { // otherwise a node reports the error
 		warnOfDisk(stderr, d.dir, disk)
 	}
 	logger := newLogger(stderr, d.logLevel, "text")
 	defer context.AfterFunc(ctx, func() {
-		if !logger.IsInfo() { // before cancel: warnings about each other are of no use while all nodes stop
+		if !logger.IsInfo() { // before cancel: warnings about each other are useless while all nodes stop
 			logger.SetLevel(hclog.Off)
 		}
 		cancel()
@@ -189,7 +190,7 @@ func (d dev) start(ctx context.Context, group *errgroup.Group, logger hclog.Logg
 		options := node.Options{
 			Logger: logger.Named(fmt.Sprintf("n%d", cfg.Node)), Version: about.Version(), Console: console.ForNode,
 		}
-		n, err := node.New(cfg, options) //nolint:contextcheck // what New starts, Run ends
+		n, err := node.New(cfg, options) //nolint:contextcheck // Run ends what New starts
 		if err != nil {
 			return nil, fmt.Errorf("node %d: %w (node dev: with --port-base or --dir)", cfg.Node, err)
 		}
@@ -199,7 +200,7 @@ func (d dev) start(ctx context.Context, group *errgroup.Group, logger hclog.Logg
 	return nodes, nil
 }
 
-// waitReady returns when every node serves. It also returns nil when ctx ends: the cause has an error of its own.
+// waitReady returns when every node is ready. It also returns nil when ctx ends: the caller reports the cause.
 func waitReady(ctx context.Context, nodes []*node.Node) error {
 	bound := time.NewTimer(devStart)
 	defer bound.Stop()
@@ -215,7 +216,7 @@ func waitReady(ctx context.Context, nodes []*node.Node) error {
 	return nil
 }
 
-// configs returns the configurations of the nodes: the defaults, with ports of their own.
+// configs returns the configurations of the nodes: the defaults, with different ports.
 func (d dev) configs() []config.Config {
 	var peers []config.Peer
 	for i := range d.nodes {
@@ -233,9 +234,9 @@ func (d dev) configs() []config.Config {
 		c.DataDir = filepath.Join(d.dir, fmt.Sprintf("n%d", p.Node))
 		c.Listen.Client, c.Listen.Raft, c.Listen.Peer, c.Listen.HTTP = p.Client, p.Raft, p.Peer, d.address(i, 3)
 		c.Listen.ZooKeeper = d.address(i, 4)
-		c.ZooKeeper.Words = strings.Join(zk.Words(), ",")
+		c.ZooKeeper.FourLetterCommands = strings.Join(zk.Words(), ",")
 		c.Sessions.Local, c.ReadOnly, c.Tree.Super = d.localSessions, d.readOnly, d.super
-		c.Gate.Room.DiskLimit = 100 // the nodes share one disk: none of them would have room
+		c.Resources.DiskLimit = 100 // the nodes share one disk: none would have room
 		configs = append(configs, c)
 	}
 	return configs
@@ -299,7 +300,7 @@ func (d dev) welcome(to io.Writer) error {
 	}
 	cli := commandLine()
 	for _, try := range []string{
-		"cluster status", "session hold --timeout 10s", "session ls", "create /web 10.0.0.7:80 --ephemeral --hold", "tree /",
+		"cluster status", "session keep-alive --timeout 10s", "session ls", "create /web 10.0.0.7:80 --ephemeral --keep-alive", "tree /",
 	} {
 		fmt.Fprintf(&b, "  %s %s\n", cli, try)
 	}

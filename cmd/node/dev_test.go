@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"holdfast/node"
+	"holdfast/node/health"
 	"holdfast/test/loopback"
 	"holdfast/transport/secure"
 )
@@ -112,16 +112,16 @@ func TestDevKeepsItsDirectory(t *testing.T) {
 // On a disk without room a dev cluster warns, and serves: its settings have no limit of the disk.
 func TestDevOnAFullDisk(t *testing.T) {
 	for _, of := range []struct {
-		disk  node.Disk
+		disk  health.Disk
 		warns bool
 	}{
-		{node.Disk{Size: 500 << 30, Free: 40 << 30}, false}, // 92 % are used
-		{node.Disk{Size: 500 << 30, Free: 3 << 30}, true},
+		{health.Disk{Size: 500 << 30, Free: 40 << 30}, false}, // 92 % are used
+		{health.Disk{Size: 500 << 30, Free: 3 << 30}, true},
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		d := dev{
 			dir: t.TempDir(), nodes: 1, portBase: freePortBase(t, 1), logLevel: "error",
-			disk: func(string) (node.Disk, error) { return of.disk, nil },
+			disk: func(string) (health.Disk, error) { return of.disk, nil },
 		}
 		var stdout, stderr strings.Builder
 		printed := writes(func(p []byte) (int, error) {
@@ -134,7 +134,7 @@ func TestDevOnAFullDisk(t *testing.T) {
 		if warns := strings.Contains(stderr.String(), "only 3072 MiB are free"); warns != of.warns {
 			t.Errorf("%+v: it prints %q, want a warning: %t", of.disk, stderr.String(), of.warns)
 		}
-		if limit := d.configs()[0].Gate.Room.DiskLimit; limit != 100 {
+		if limit := d.configs()[0].Resources.DiskLimit; limit != 100 {
 			t.Errorf("disk_limit is %d, want none", limit)
 		}
 	}

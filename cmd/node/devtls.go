@@ -12,8 +12,8 @@ import (
 	"holdfast/transport/secure/issue"
 )
 
-// devCertificates are files in a directory of a dev cluster: a CA, and a certificate for each node. They are made anew
-// at each start, and the CA's key is kept nowhere.
+// devCertificates are files in a directory of a dev cluster: a CA, and a certificate for each node. Each start makes
+// new files, and the CA's key is kept nowhere.
 type devCertificates struct{ dir string }
 
 func (c devCertificates) ca() string { return filepath.Join(c.dir, "ca.pem") }

@@ -38,7 +38,7 @@ func healthCommand(environ []string) *cobra.Command {
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
-			answer, err := health(ctx, address, files)
+			answer, err := askHealth(ctx, address, files)
 			if err != nil {
 				return failure{err}
 			}
@@ -58,8 +58,8 @@ func hostPort(address string) bool {
 	return err == nil && port != ""
 }
 
-// health returns the answer of the node at an HTTP address. Its error says why, when the node does not serve.
-func health(ctx context.Context, address string, files tlsFiles) (string, error) {
+// askHealth returns the answer of the node at an HTTP address. Its error says why, when the node does not serve.
+func askHealth(ctx context.Context, address string, files tlsFiles) (string, error) {
 	scheme, secured, err := files.load()
 	if err != nil {
 		return "", err

@@ -11,48 +11,48 @@ import (
 	"strconv"
 	"strings"
 
-	"holdfast/node"
+	"holdfast/node/health"
 )
 
 // unlimitedGroup is above every limit of a control group that is meant: version 1 writes "no limit" as a number near
 // 1<<63.
 const unlimitedGroup = 1 << 60
 
-// limitMemory has the Go runtime keep within a limit of memory, and returns it: that of GOMEMLIMIT, which the runtime
-// has taken by itself, else the setting, else nine tenths of what the control group allows, else three quarters of the
-// machine's memory. The rest is for what the runtime does not count: the pages of the log that bbolt maps, and threads;
-// on a machine also for other programs. files is the root directory.
-func limitMemory(setting uint64, environ []string, files fs.FS) (node.Memory, error) {
+// limitMemory sets a memory limit for the Go runtime, and returns it. The limit is the first of these: GOMEMLIMIT,
+// which the runtime applies itself, the setting, nine tenths of the control group's limit, three quarters of the
+// machine's memory. The rest is for memory that the runtime does not count: the pages of the log that bbolt maps, and
+// threads; on a machine also for other programs. files is the root directory.
+func limitMemory(setting uint64, environ []string, files fs.FS) (health.Memory, error) {
 	named := slices.ContainsFunc(environ, func(v string) bool {
 		value, ok := strings.CutPrefix(v, "GOMEMLIMIT=")
 		return ok && value != ""
 	})
 	if named {
 		if limit := debug.SetMemoryLimit(-1); limit < math.MaxInt64 {
-			return node.Memory{Limit: uint64(limit), From: node.MemoryFromEnvironment}, nil
+			return health.Memory{Limit: uint64(limit), From: health.MemoryFromEnvironment}, nil
 		}
-		return node.Memory{From: node.MemoryUnlimited}, nil
+		return health.Memory{From: health.MemoryUnlimited}, nil
 	}
-	memory := node.Memory{Limit: setting, From: node.MemoryFromSetting}
+	memory := health.Memory{Limit: setting, From: health.MemoryFromSetting}
 	if setting == 0 {
 		group, err := groupLimit(files)
 		if err != nil {
-			return node.Memory{}, err
+			return health.Memory{}, err
 		}
-		memory = node.Memory{Limit: group / 10 * 9, From: node.MemoryFromGroup}
+		memory = health.Memory{Limit: group / 10 * 9, From: health.MemoryFromGroup}
 		if group == 0 {
 			machine, err := machineMemory(files)
 			if err != nil || machine == 0 {
-				return node.Memory{From: node.MemoryUnlimited}, err
+				return health.Memory{From: health.MemoryUnlimited}, err
 			}
-			memory = node.Memory{Limit: machine / 4 * 3, From: node.MemoryFromMachine}
+			memory = health.Memory{Limit: machine / 4 * 3, From: health.MemoryFromMachine}
 		}
 	}
 	debug.SetMemoryLimit(int64(memory.Limit)) //nolint:gosec // at most 1<<60
 	return memory, nil
 }
 
-// machineMemory returns the memory of the machine in bytes, 0 where the system does not tell.
+// machineMemory returns the memory of the machine in bytes, 0 if the system does not report it.
 func machineMemory(files fs.FS) (uint64, error) {
 	text, err := fs.ReadFile(files, "proc/meminfo")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -99,7 +99,7 @@ func groupLimit(files fs.FS) (uint64, error) {
 	return least, nil
 }
 
-// upwards returns a group and all groups around it; none of an empty group.
+// upwards returns a group and all groups around it; none for an empty group.
 func upwards(group string) (all []string) {
 	for ; group != "" && group != "/"; group = path.Dir(group) {
 		all = append(all, group)

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"holdfast/node"
+	"holdfast/node/health"
 )
 
 // The limit comes from the first source that has one, and the runtime keeps within it.
@@ -37,28 +37,28 @@ func TestLimitMemory(t *testing.T) {
 		setting uint64
 		environ []string
 		files   fstest.MapFS
-		want    node.Memory
+		want    health.Memory
 	}{
-		"version 2": {files: second, want: node.Memory{Limit: 2 * gib / 10 * 9, From: node.MemoryFromGroup}},
-		"version 1": {files: first, want: node.Memory{Limit: gib / 10 * 9, From: node.MemoryFromGroup}},
-		"mounted":   {files: mounted, want: node.Memory{Limit: gib / 10 * 9, From: node.MemoryFromGroup}},
-		"setting":   {setting: gib, files: second, want: node.Memory{Limit: gib, From: node.MemoryFromSetting}},
+		"version 2": {files: second, want: health.Memory{Limit: 2 * gib / 10 * 9, From: health.MemoryFromGroup}},
+		"version 1": {files: first, want: health.Memory{Limit: gib / 10 * 9, From: health.MemoryFromGroup}},
+		"mounted":   {files: mounted, want: health.Memory{Limit: gib / 10 * 9, From: health.MemoryFromGroup}},
+		"setting":   {setting: gib, files: second, want: health.Memory{Limit: gib, From: health.MemoryFromSetting}},
 		"machine": {
 			files: fstest.MapFS{
 				"proc/self/cgroup": one("0::/\n"),
 				"proc/meminfo":     one("MemTotal:        4194304 kB\nMemFree:          100 kB\n"),
 			},
-			want: node.Memory{Limit: 3 * gib, From: node.MemoryFromMachine},
+			want: health.Memory{Limit: 3 * gib, From: health.MemoryFromMachine},
 		},
-		"none": {files: fstest.MapFS{}, want: node.Memory{From: node.MemoryUnlimited}},
+		"none": {files: fstest.MapFS{}, want: health.Memory{From: health.MemoryUnlimited}},
 		"environment": {
 			setting: gib, environ: []string{"GOMEMLIMIT=3GiB"}, files: second,
-			want: node.Memory{Limit: 3 * gib, From: node.MemoryFromEnvironment},
+			want: health.Memory{Limit: 3 * gib, From: health.MemoryFromEnvironment},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			debug.SetMemoryLimit(math.MaxInt64)
-			if test.want.From == node.MemoryFromEnvironment {
+			if test.want.From == health.MemoryFromEnvironment {
 				debug.SetMemoryLimit(3 * gib) // as the runtime has done by itself
 			}
 			got, err := limitMemory(test.setting, test.environ, test.files)

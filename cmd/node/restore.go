@@ -13,8 +13,8 @@ import (
 
 	"holdfast/cmd/internal/about"
 	"holdfast/cmd/internal/arg"
-	"holdfast/node"
 	"holdfast/node/config"
+	"holdfast/node/storage"
 	"holdfast/session"
 )
 
@@ -34,8 +34,8 @@ func (f *founding) register(flags *pflag.FlagSet) {
 }
 
 // of returns the new cluster that the flags describe.
-func (f *founding) of(cmd *cobra.Command) (node.Founding, error) {
-	n := node.Founding{
+func (f *founding) of(cmd *cobra.Command) (storage.Founding, error) {
+	n := storage.Founding{
 		ClusterID: f.clusterID, Directories: map[session.Node]string{}, Now: time.Now(),
 		Logger: newLogger(cmd.ErrOrStderr(), "warn", "text"),
 	}
@@ -70,10 +70,10 @@ func restoreCommand() *cobra.Command {
 		Use:   "restore FILE",
 		Short: "Make the data directories of a new cluster from a backup",
 		Long: "Make the data directories of a new cluster from a backup (holdfast snapshot save).\n\n" +
-			"The new cluster has another cluster_id and another key, so nothing of the former one takes part in it, and\n" +
-			"no client's token is good. Its ids, indexes, stamps and attachments go on far above those of the backup.\n" +
-			"One run makes the directories of all nodes that are to vote from the start: they know each other by it.\n" +
-			"Move each to its node. Other peers start on empty directories, and are taken in.",
+			"The new cluster has another cluster_id and another key, so no node of the former cluster can join, and\n" +
+			"no client's token is valid. Its ids, indexes, stamps and attachments go on far above those of the backup.\n" +
+			"One run makes the directories of all nodes that are to vote from the start: they recognize each other by\n" +
+			"this. Move each to its node. Other peers start on empty directories, and the cluster adds them.",
 		Args: arg.One("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			n, err := f.of(cmd)
@@ -81,7 +81,7 @@ func restoreCommand() *cobra.Command {
 				return err
 			}
 			defer goesOn(cmd)()
-			made, err := node.Restore(args[0], n)
+			made, err := storage.Restore(args[0], n)
 			if err != nil {
 				return failure{fmt.Errorf("restore: %w", err)}
 			}
@@ -100,12 +100,12 @@ func recoverCommand() *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{
 		Use:   "recover",
-		Short: "Begin a new cluster with the data directory of one node, when a majority is lost for good",
-		Long: "Begin a new cluster with the state in the data directory of one node, when a majority of the cluster's\n" +
+		Short: "Start a new cluster with the data directory of one node, when a majority is lost for good",
+		Long: "Start a new cluster with the state in the data directory of one node, when a majority of the cluster's\n" +
 			"directories is lost for good. No node of the former cluster may run.\n\n" +
-			"What only the lost directories had is gone, acknowledged or not. What this node has in its log counts,\n" +
-			"whether a majority had it or not. The data directory is not changed: the new cluster gets directories of\n" +
-			"its own, as with node restore.",
+			"Writes that only the lost directories had are gone, acknowledged or not. All entries in this node's\n" +
+			"log count, whether a majority had them or not. The data directory is not changed: the new cluster\n" +
+			"gets directories of its own, as with node restore.",
 		Args: arg.None,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if from == "" {
@@ -130,16 +130,16 @@ func recoverCommand() *cobra.Command {
 
 // recovers makes a new cluster from a node's data directory, once a person has confirmed that.
 //
-//nolint:revive // flag-parameter: it is the flag
-func recovers(cmd *cobra.Command, from string, n node.Founding, yes bool) (err error) {
-	left, err := node.OpenSurvivor(from, about.Version(), n.Logger)
+//nolint:revive // flag-parameter: the command's flag
+func recovers(cmd *cobra.Command, from string, n storage.Founding, yes bool) (err error) {
+	left, err := storage.OpenSurvivor(from, about.Version(), n.Logger)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, left.Close()) }()
 	out := cmd.OutOrStdout()
 	say := func(format string, args ...any) {
-		_, _ = fmt.Fprintf(out, format, args...) // nobody else is there to tell
+		_, _ = fmt.Fprintf(out, format, args...) // the output is where errors go
 	}
 	h := left.From
 	say("%s is node %d of cluster %q, which had nodes %v.\n", from, h.Node, h.Cluster, left.Members)
@@ -149,8 +149,8 @@ func recovers(cmd *cobra.Command, from string, n node.Founding, yes bool) (err e
 	}
 	say("Its log ends in term %d with index %d: %d sessions, %d entries of the tree.\n", left.Last.Term, left.Last.Index,
 		h.Sessions, h.Entries)
-	say("What only the other nodes had is gone for good, acknowledged or not. If another directory is left, look at it\n" +
-		"too, and take the one whose log ends in the higher term, or with the higher index of the same term.\n")
+	say("Writes that only the other nodes had are gone for good, acknowledged or not. If another directory is left,\n" +
+		"compare both, and use the one whose log ends in the higher term, or with the higher index of the same term.\n")
 	if !yes {
 		say("Type the former cluster's id to go on: ")
 		if err = confirmed(cmd.Context(), cmd.InOrStdin(), h.Cluster); err != nil {
@@ -166,23 +166,23 @@ func recovers(cmd *cobra.Command, from string, n node.Founding, yes bool) (err e
 	return nil
 }
 
-// goesOn tells the user, when a signal tells the command to end, that the command goes on: package node makes data
-// directories in one call, which cannot be interrupted and leave nothing behind. The returned function ends that.
+// goesOn makes a signal that should end the command print that the command continues: package node makes data
+// directories in one call, which cannot be interrupted and cleans up after itself. The returned function ends that.
 func goesOn(cmd *cobra.Command) (end func()) {
-	told := make(chan struct{})
+	printed := make(chan struct{})
 	stop := context.AfterFunc(cmd.Context(), func() {
-		defer close(told)
+		defer close(printed)
 		_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "node: the directories are being made, and the command goes on: a second "+
-			"signal ends it at once, and no node starts on what it leaves")
+			"signal ends it at once, and no node starts on the incomplete directories")
 	})
 	return func() {
 		if !stop() {
-			<-told
+			<-printed
 		}
 	}
 }
 
-// confirmed returns an error unless the next line is what was asked for.
+// confirmed returns an error unless the next line is the wanted text.
 func confirmed(ctx context.Context, from io.Reader, want string) error {
 	got, err := arg.Answer(ctx, from)
 	if err != nil && !errors.Is(err, io.EOF) {

@@ -33,7 +33,7 @@ func TestAnInterruptEndsTheQuestion(t *testing.T) {
 	}
 }
 
-// A command that makes directories goes on when it is told to end, and says so.
+// A command that makes directories continues after a signal to end, and prints that.
 func TestMakingDirectoriesGoesOn(t *testing.T) {
 	var said bytes.Buffer
 	cmd := &cobra.Command{}

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// usualSlack is the timer slack of a Linux process that nobody has given another one.
+	// usualSlack is the default timer slack of a Linux process.
 	usualSlack = 50 * time.Microsecond
 	// slack is how late the kernel may wake a thread of the node that sleeps for a time.
 	slack = time.Millisecond
@@ -17,15 +17,16 @@ const (
 	setTimerSlack, getTimerSlack = 29, 30
 )
 
-// slacken starts this program anew, in the same process, so that the kernel may wake its threads a millisecond late.
-// After each system call Go's runtime looks every 20 microseconds whether a thread hangs in one, until the process has
-// nothing to do. That was a third of the CPU of an idle node, and a fifth under load. A thread has the slack of the one
-// that started it, and the looking thread runs before main does: only a new start gives it a slack.
+// slacken starts this program again, in the same process, so that the kernel may wake its threads a millisecond late.
+// After each system call Go's runtime checks every 20 microseconds whether a thread hangs in one, until the process is
+// idle. These checks were a third of the CPU of an idle node, and a fifth under load. A thread inherits the slack of
+// the thread that started it, and the checking thread runs before main does: only a new start can set its slack.
 //
-// A slack that somebody has chosen, as with systemd's TimerSlackNSec, stays. With one CPU it stays as well: everything
-// would wait there for a look while a thread writes to the disk. If anything fails, the program goes on as it is.
+// A slack that was chosen on purpose, as with systemd's TimerSlackNSec, stays. With one CPU the slack stays as well:
+// all threads would wait for a check while a thread writes to the disk. If anything fails, the program continues
+// unchanged.
 func slacken() {
-	runtime.LockOSThread() // the slack of this thread becomes that of the process
+	runtime.LockOSThread() // the process inherits the slack of this thread
 	defer runtime.UnlockOSThread()
 	if runtime.GOMAXPROCS(0) == 1 || timerSlack() != usualSlack {
 		return

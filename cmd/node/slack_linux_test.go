@@ -13,7 +13,7 @@ import (
 	"holdfast/test/skip"
 )
 
-// TestSlacken: a child process of this test begins with a slack, calls slacken, and says who it is before and after.
+// TestSlacken: a child process of this test starts with a slack, calls slacken, and prints its state before and after.
 func TestSlacken(t *testing.T) {
 	const inside = "HOLDFAST_TEST_SLACK"
 	if os.Getenv(inside) != "" {

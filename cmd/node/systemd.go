@@ -8,16 +8,16 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// feedsPerLimit is how often systemd's watchdog is fed in the time of its limit.
+// feedsPerLimit is how often systemd's watchdog is fed within its limit.
 const feedsPerLimit = 4
 
-// tellSystemd tells systemd that the node is ready, that it stops when stopping begins, and, as often as systemd wants
-// it, that the node has not stalled. It returns when ended does. A process that systemd did not start says nothing.
+// notifySystemd notifies systemd that the node is ready, that it stops when stopping begins, and, as often as systemd
+// requires, that the node has not stalled. It returns when ended does. Without systemd it does nothing.
 //
-// A node whose disk hangs is not fed. It has stepped out of its cluster by itself, and when the disk does not come back
-// within the limit, systemd starts it anew. A node that has stepped out for good, because its state differs, is fed: a
-// new start would find the same, and hide what the operator should see.
-func tellSystemd(stopping, ended context.Context, stalled func() bool, logger hclog.Logger) {
+// A node whose disk hangs is not fed. It has stepped out of its cluster, and when the disk does not recover within the
+// limit, systemd restarts the node. A node that has stepped out for good, because its state differs, is fed: a restart
+// would find the same, and hide what the operator should see.
+func notifySystemd(stopping, ended context.Context, stalled func() bool, logger hclog.Logger) {
 	tell := func(state string) bool {
 		sent, err := daemon.SdNotify(false, state)
 		if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// systemd plays systemd: it returns what the process tells it.
+// systemd acts as systemd: it returns the process's notifications.
 func systemd(t *testing.T, watchdog time.Duration) (next func() string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "notify")
@@ -34,8 +34,8 @@ func systemd(t *testing.T, watchdog time.Duration) (next func() string) {
 	}
 }
 
-// systemd hears that the node is ready, then that it is alive as long as it has not stalled, then that it stops.
-func TestSystemdIsTold(t *testing.T) {
+// systemd learns that the node is ready, then that it is alive as long as it has not stalled, then that it stops.
+func TestSystemdNotifications(t *testing.T) {
 	next := systemd(t, 20*time.Millisecond)
 	stopping, stop := context.WithCancel(t.Context())
 	ended, end := context.WithCancel(t.Context())
@@ -44,7 +44,7 @@ func TestSystemdIsTold(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		tellSystemd(stopping, ended, func() bool { asked.Add(1); return stalled.Load() }, hclog.NewNullLogger())
+		notifySystemd(stopping, ended, func() bool { asked.Add(1); return stalled.Load() }, hclog.NewNullLogger())
 	}()
 	if got := next(); got != "READY=1" {
 		t.Errorf("first it heard %q", got)
@@ -71,8 +71,8 @@ func TestSystemdIsTold(t *testing.T) {
 	<-done
 }
 
-// Without systemd nothing is told, and nothing waits.
+// Without systemd nothing is sent, and nothing waits.
 func TestWithoutSystemd(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", "")
-	tellSystemd(t.Context(), t.Context(), func() bool { t.Error("asked"); return true }, hclog.NewNullLogger())
+	notifySystemd(t.Context(), t.Context(), func() bool { t.Error("asked"); return true }, hclog.NewNullLogger())
 }

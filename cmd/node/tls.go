@@ -61,7 +61,7 @@ func (f *tlsFiles) load() (scheme string, secured *tls.Config, err error) {
 	return "https", secured, nil
 }
 
-// explain says what an error of TLS means, nil for any other.
+// explain explains an error of TLS, nil for any other.
 func (*tlsFiles) explain(address string, err error) error {
 	if _, plain := errors.AsType[tls.RecordHeaderError](err); plain {
 		return fmt.Errorf("%s speaks without TLS: http_tls is off there; leave --cacert, --cert and --key away, or set "+

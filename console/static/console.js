@@ -1,50 +1,50 @@
 "use strict";
-// Pages are whole without this file. It has them follow what happens: the server tells of changes over one stream of
-// events, and the page loads its own content anew when a change concerns it. The overview draws the figures of the hour.
+// Pages are complete without this script. With it they update themselves: the server reports changes over one event
+// stream, and the page reloads its content when a change concerns it. The overview plots the samples of the last hour.
 (() => {
   const content = document.getElementById("content");
   const live = document.getElementById("live");
-  const follows = (content.dataset.follows || "").split(" ").filter(Boolean);
-  const shortest = 2000; // ms between two loads of the content
-  const pause = 5000; // ms before the content is asked for again after a failure
-  const silence = 15000; // ms without an event, or with a change that is not shown, after which the page says so
+  const reloadOn = (content.dataset.reloadOn || "").split(" ").filter(Boolean);
+  const minReloadInterval = 2000; // ms between two reloads of the content
+  const retryDelay = 5000; // ms between a failed reload and the next one
+  const staleAfter = 15000; // ms without an event, or with a change that is not shown, until the page says so
 
-  // What the page says of itself. It has the content that it should have only when nothing is missed.
-  let heard = Date.now(); // when the node said something last
-  let broken = ""; // what is wrong with the stream, until it says something
-  let failed = ""; // what was wrong with the newest load of the content, until one succeeds
-  let missed = 0; // when the first change came that the content does not show, 0 if it shows all
-  // atLeast says how long something lasts in steps of which there are few: a screen reader reads out each change.
-  const atLeast = (ms) => {
+  // What the page shows about its own state. Its content is current only while missedSince is 0.
+  let lastContact = Date.now(); // when the newest event was received
+  let streamError = ""; // the error of the stream, until it delivers again
+  let reloadError = ""; // the error of the newest reload, until one succeeds
+  let missedSince = 0; // when the first change arrived that the content does not show, 0 if it shows all
+  // moreThan describes a duration in few steps: a screen reader reads out each change.
+  const moreThan = (ms) => {
     const [, text] = [[3600e3, "an hour"], [600e3, "10 minutes"], [60e3, "a minute"]].find(([from]) => ms >= from) ||
-      [0, silence / 1000 + " s"];
+      [0, staleAfter / 1000 + " s"];
     return "more than " + text;
   };
   const staleness = () => {
-    const quiet = Date.now() - heard;
-    if (failed || broken) return failed || broken;
-    if (quiet > silence) return "The node has said nothing for " + atLeast(quiet) + ".";
-    if (missed && Date.now() - missed > silence) {
-      return "A change is not shown" + (isBusy() ? " while text is selected." : " yet.");
+    const quiet = Date.now() - lastContact;
+    if (reloadError || streamError) return reloadError || streamError;
+    if (quiet > staleAfter) return "No data received for " + moreThan(quiet) + ".";
+    if (missedSince && Date.now() - missedSince > staleAfter) {
+      return hasSelection() ? "Updates are paused while text is selected." : "A change is not shown yet.";
     }
     return "";
   };
-  const tell = () => {
+  const showState = () => {
     const stale = staleness();
-    const text = stale ? "Stale. " + stale : follows.length ? "Live" : "This page does not follow.";
+    const text = stale ? "Stale. " + stale : reloadOn.length ? "Live" : "This page does not update itself.";
     if (live.textContent !== text) live.textContent = text;
     live.classList.toggle("stale", stale !== "");
   };
 
-  // Loading the content anew. What has data-keep stays as it is: a form that somebody fills in, the plots.
-  let next = 0, waiting = 0, loading = false; // next is the earliest time of the next load
-  const isBusy = () => {
+  // Reloads of the content. Elements with data-keep stay: forms that a person fills in, and the plots.
+  let nextReload = 0, timer = 0, loading = false; // nextReload is the earliest time of the next reload
+  const hasSelection = () => {
     const s = document.getSelection();
     return s && !s.isCollapsed && content.contains(s.anchorNode);
   };
-  // nameOf is what tells an element that can have the focus apart from others, in this content and in the next: what
-  // follows a link, what a form's control does, what a region is called.
-  const nameOf = (one) => {
+  // keyOf identifies a focusable element in this content and in the next: by a link's address, a control's form and
+  // place, or a region's label.
+  const keyOf = (one) => {
     const form = one.closest("form");
     const names = ["id", "href", "aria-labelledby", "aria-label"].map((name) => one.getAttribute(name));
     if (one.id || !form) return names.join("\n");
@@ -52,27 +52,27 @@
     const place = [...form.querySelectorAll("input, select, textarea, button")].indexOf(one);
     return [form.getAttribute("action"), ...hidden, place].join("\n");
   };
-  // hold notes what has the focus, and returns what gives it back in new content: to the same element, to the one that
-  // has its name, or to the content if there is none. The Tab key would begin at the page's top otherwise.
-  const hold = () => {
+  // saveFocus returns a function that restores the focus in new content: to the same element, to the element with the
+  // same key, or else to the content. Otherwise the Tab key would start at the top of the page.
+  const saveFocus = () => {
     const focused = document.activeElement;
     if (!focused || !content.contains(focused) || focused === content) return () => {};
-    const all = "a[href], button, input, select, textarea, [tabindex], .turns";
-    const named = (name) => [...content.querySelectorAll(all)].filter((one) => nameOf(one) === name);
-    const name = nameOf(focused), nth = named(name).indexOf(focused);
+    const all = "a[href], button, input, select, textarea, [tabindex], .events";
+    const withKey = (key) => [...content.querySelectorAll(all)].filter((one) => keyOf(one) === key);
+    const key = keyOf(focused), nth = withKey(key).indexOf(focused);
     const {selectionStart: from = null, selectionEnd: to, selectionDirection: way} = focused;
     return () => {
-      const same = named(name);
+      const same = withKey(key);
       const one = focused.isConnected ? focused : nth >= 0 && (same[nth] || same[0]) || content;
       one.focus({preventScroll: true});
       if (one === focused && from !== null) one.setSelectionRange(from, to, way);
     };
   };
-  const exchange = (fresh) => {
-    const giveBack = hold();
+  const replaceContent = (fresh) => {
+    const restoreFocus = saveFocus();
     const kept = new Map(), scrolled = [];
     for (const one of content.querySelectorAll("[data-keep]")) kept.set(one.dataset.keep, one);
-    for (const one of content.querySelectorAll(".wide, pre, .turns")) scrolled.push([one.scrollLeft, one.scrollTop]);
+    for (const one of content.querySelectorAll(".wide, pre, .events")) scrolled.push([one.scrollLeft, one.scrollTop]);
     for (const one of fresh.querySelectorAll("[data-keep]")) {
       const old = kept.get(one.dataset.keep);
       if (old) one.replaceWith(old);
@@ -80,81 +80,81 @@
     const edited = content.querySelector('[data-keep="edit"]');
     content.replaceChildren(...fresh.childNodes);
     if (edited && !edited.isConnected) content.append(edited);
-    content.querySelectorAll(".wide, pre, .turns").forEach((one, i) => {
+    content.querySelectorAll(".wide, pre, .events").forEach((one, i) => {
       if (scrolled[i]) [one.scrollLeft, one.scrollTop] = scrolled[i];
     });
-    giveBack();
+    restoreFocus();
   };
-  // fetched returns what is wrong with the content that it loads, or shows it.
-  const fetched = async () => {
+  // fetchContent loads and shows the content. It returns the error, or the empty text.
+  const fetchContent = async () => {
     try {
       const answer = await fetch(location.href, {
-        headers: {"Holdfast-Part": "content"}, redirect: "error", signal: AbortSignal.timeout(silence),
+        headers: {"Holdfast-Part": "content"}, redirect: "error", signal: AbortSignal.timeout(staleAfter),
       });
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       if (!answer.ok) {
-        return page.querySelector("[role=alert]")?.textContent || "The node answers " + answer.status + ".";
+        return page.querySelector("[role=alert]")?.textContent || "The node answered " + answer.status + ".";
       }
-      if (isBusy()) missed ||= Date.now(); // since a moment
-      else exchange(page.body);
+      if (hasSelection()) missedSince ||= Date.now(); // selected during the load
+      else replaceContent(page.body);
       return "";
     } catch {
-      return "The node cannot be reached.";
+      return "Cannot reach the node.";
     }
   };
-  // A change that comes while a load runs may not be in what the load brings. It stays missed, as one does whose load
-  // fails or finds text selected, until a load succeeds that began after it: no other event may ever come.
-  const load = async () => {
-    waiting = 0;
-    if (document.hidden) return; // the page loads when it is seen again
-    if (isBusy()) {
-      next = Date.now() + shortest;
+  // A change during a reload may be missing from its result. Such a change stays missed until a later reload succeeds,
+  // as after a failed reload or a selection: there may never be another event.
+  const reload = async () => {
+    timer = 0;
+    if (document.hidden) return; // the page reloads once it is visible again
+    if (hasSelection()) {
+      nextReload = Date.now() + minReloadInterval;
     } else {
-      const before = missed;
+      const before = missedSince;
       loading = true;
-      missed = 0;
-      failed = await fetched();
-      if (failed) missed = before;
-      next = Date.now() + (failed ? pause : shortest);
+      missedSince = 0;
+      reloadError = await fetchContent();
+      if (reloadError) missedSince = before;
+      nextReload = Date.now() + (reloadError ? retryDelay : minReloadInterval);
       loading = false;
     }
-    tell();
-    wait();
+    showState();
+    schedule();
   };
-  const wait = () => {
-    if (missed && !waiting && !loading) waiting = setTimeout(load, Math.max(0, next - Date.now()));
+  const schedule = () => {
+    if (missedSince && !timer && !loading) timer = setTimeout(reload, Math.max(0, nextReload - Date.now()));
   };
-  const soon = () => {
-    if (!follows.length) return;
-    missed ||= Date.now();
-    wait();
+  const requestReload = () => {
+    if (!reloadOn.length) return;
+    missedSince ||= Date.now();
+    schedule();
   };
 
   // The stream. A hidden page closes it: browsers have few connections for one host.
   let stream = null;
   const open = () => {
     if (stream) return;
-    heard = Date.now();
+    lastContact = Date.now();
     stream = new EventSource("/ui/events");
-    const on = (kind, does) => stream.addEventListener(kind, (e) => {
-      heard = Date.now();
-      broken = "";
-      does(e);
-      tell();
+    const on = (kind, handle) => stream.addEventListener(kind, (e) => {
+      lastContact = Date.now();
+      streamError = "";
+      handle(e);
+      showState();
     });
-    on("open", () => {}); // again after a break
-    on("begin", soon);
-    on("anew", () => { soon(); plots?.begin(); });
-    on("quiet", () => {});
-    on("status", () => { if (follows.includes("status")) soon(); });
-    on("log", () => { if (follows.includes("log")) soon(); });
+    on("open", () => {}); // also after a reconnect
+    on("begin", requestReload);
+    on("reload", () => { requestReload(); plots?.load(); });
+    on("heartbeat", () => {});
+    on("status", () => { if (reloadOn.includes("status")) requestReload(); });
+    on("log", () => { if (reloadOn.includes("log")) requestReload(); });
     on("sample", (e) => {
-      if (follows.includes("sample")) soon();
+      if (reloadOn.includes("sample")) requestReload();
       plots?.add(JSON.parse(e.data));
     });
     stream.addEventListener("error", () => {
-      broken = "The stream of events is broken."; // said with the next second, if the stream does not come back before
-      if (stream && stream.readyState === EventSource.CLOSED) { // the browser does not try again by itself
+      streamError = "The event stream is broken."; // shown within a second, unless the stream is back before
+      if (stream && stream.readyState === EventSource.CLOSED) { // the browser does not reconnect by itself
         stream = null;
         setTimeout(() => { if (!document.hidden) open(); }, 3000);
       }
@@ -166,38 +166,38 @@
       stream = null;
     } else {
       open();
-      plots?.begin();
-      soon();
+      plots?.load();
+      requestReload();
     }
   });
 
   // The plots.
   const groups = [
-    ["Sessions", "", [["sessions", "replicated"], ["attached", "of this node"], ["local", "local"]]],
-    ["Opens and moves", "a second", [["opens", "opens"], ["moves", "moves"]]],
-    ["Ends", "a second", [["closes", "closed"], ["expiries", "expired"], ["kills", "killed"]]],
+    ["Sessions", "", [["sessions", "replicated"], ["attached", "attached"], ["local", "local"]]],
+    ["Opened and moved", "per second", [["opens", "opened"], ["moves", "moved"]]],
+    ["Ended", "per second", [["closes", "closed"], ["expiries", "expired"], ["kills", "killed"]]],
     ["Commit and disk", "ms", [["commit_ms", "commit"], ["sync_ms", "disk"], ["apply_ms", "apply"]]],
     ["Round trips to members", "ms", [["round_trip_ms", "slowest"]]],
-    ["Promise left at a touch", "ms", [["promise_ms", "least"]]],
-    ["Lateness of expiries, delay of watches", "ms", [["lateness_ms", "expiry"], ["watch_ms", "watch"]]],
-    ["Tree", "a second", [["reads", "reads"], ["writes", "writes"], ["events", "events"]]],
+    ["Remaining promise at a touch", "ms", [["promise_ms", "lowest"]]],
+    ["Expiry lateness and watch delay", "ms", [["lateness_ms", "expiry"], ["watch_ms", "watch"]]],
+    ["Tree", "per second", [["reads", "reads"], ["writes", "writes"], ["events", "events"]]],
   ];
-  const kept = 720;
+  const maxSamples = 720;
   const short = (v) => v == null ? "–" : Math.abs(v) >= 1e6 ? (v / 1e6).toPrecision(3) + " M" :
     Math.abs(v) >= 1e4 ? (v / 1e3).toPrecision(3) + " k" : String(+v.toPrecision(3));
-  // alone returns where values are that have none beside them: a line has no length there, so they are drawn as points.
-  const alone = (values) => {
+  // isolated returns the indexes of values without neighbours. A line has no length there: they are drawn as points.
+  const isolated = (values) => {
     const found = values.flatMap((v, i) => v != null && values[i - 1] == null && values[i + 1] == null ? [i] : []);
     return found.length ? found : null;
   };
-  const makePlots = (into) => {
-    const ink = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const makePlots = (parent) => {
+    const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
     let data = {t: [], values: {}};
-    let drawn = [];
+    let plotted = [];
     const draw = () => {
-      for (const one of drawn) one.plot.destroy();
-      into.replaceChildren();
-      drawn = groups.map(([title, unit, lines]) => {
+      for (const one of plotted) one.plot.destroy();
+      parent.replaceChildren();
+      plotted = groups.map(([title, unit, lines]) => {
         const figure = document.createElement("figure"), caption = document.createElement("figcaption");
         const head = document.createElement("b");
         head.textContent = title + (unit ? ", " + unit : "");
@@ -210,23 +210,30 @@
         });
         figure.append(caption);
         figure.setAttribute("role", "group");
-        into.append(figure);
-        const axis = {stroke: ink("--quiet"), grid: {stroke: ink("--line"), width: 1}, ticks: {stroke: ink("--line")},
+        parent.append(figure);
+        const axis = {stroke: color("--quiet"), grid: {stroke: color("--line"), width: 1}, ticks: {stroke: color("--line")},
           font: "12px system-ui, sans-serif"};
         const plot = new uPlot({
-          tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "UTC"), // as all times of the pages
+          tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "UTC"), // like all times on the pages
           width: Math.max(200, figure.clientWidth - 14), height: 150, legend: {show: false}, cursor: {drag: {x: false, y: false}},
-          scales: {y: {range: (_, lo, hi) => [0, hi > 0 ? hi * 1.1 : 1]}},
+          // Without a minute of samples the time axis would show years.
+          scales: {
+            x: {range: (_, lo, hi) => {
+              const end = hi ?? Date.now() / 1000;
+              return [Math.min(lo ?? end, end - 60), end];
+            }},
+            y: {range: (_, lo, hi) => [0, hi > 0 ? hi * 1.1 : 1]},
+          },
           axes: [axis, {...axis, size: 52, values: (_, v) => v.map(short)}],
-          series: [{}, ...lines.map(([, name], i) => ({label: name, stroke: ink("--plot-" + (i + 1)), width: 1.5,
-            spanGaps: false, points: {size: 5, fill: ink("--plot-" + (i + 1)), filter: (u, at, all) => all ? null : alone(u.data[at])}}))],
+          series: [{}, ...lines.map(([, name], i) => ({label: name, stroke: color("--plot-" + (i + 1)), width: 1.5,
+            spanGaps: false, points: {size: 5, fill: color("--plot-" + (i + 1)), filter: (u, at, all) => all ? null : isolated(u.data[at])}}))],
         }, [[], ...lines.map(() => [])], figure);
         return {plot, lines, now};
       });
       show();
     };
     const show = () => {
-      for (const {plot, lines, now} of drawn) {
+      for (const {plot, lines, now} of plotted) {
         plot.setData([data.t, ...lines.map(([name]) => data.values[name] || [])]);
         now.forEach(([span, name], i) => {
           span.textContent = name + " " + short((data.values[lines[i][0]] || []).at(-1));
@@ -235,35 +242,35 @@
     };
     const add = (more) => {
       if (data.t.length && more.t[0] <= data.t.at(-1)) return;
-      data.t = data.t.concat(more.t).slice(-kept);
+      data.t = data.t.concat(more.t).slice(-maxSamples);
       for (const name of Object.keys(more.values)) {
-        data.values[name] = (data.values[name] || []).concat(more.values[name]).slice(-kept);
+        data.values[name] = (data.values[name] || []).concat(more.values[name]).slice(-maxSamples);
       }
       show();
     };
-    const begin = async () => {
+    const load = async () => {
       try {
         const answer = await fetch("/ui/samples");
         if (answer.ok) {
           data = await answer.json();
           show();
         }
-      } catch { /* the stream says so */ }
+      } catch { /* the event stream reports the failure */ }
     };
     let width = 0;
     new ResizeObserver(() => {
-      if (into.clientWidth !== width) {
-        width = into.clientWidth;
+      if (parent.clientWidth !== width) {
+        width = parent.clientWidth;
         draw();
       }
-    }).observe(into);
+    }).observe(parent);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
-    return {begin, add};
+    return {load, add};
   };
   const place = document.getElementById("plots");
   const plots = place && makePlots(place);
-  plots?.begin();
+  plots?.load();
   open();
-  setInterval(tell, 1000);
-  tell();
+  setInterval(showState, 1000);
+  showState();
 })();

@@ -10,8 +10,8 @@ import (
 	"holdfast/fence"
 )
 
-// A row keeps the newest token beside what it protects. One statement checks and writes: PostgreSQL judges the row as
-// the statement before has left it. A token is positive as a signed number too, so it fits into a bigint.
+// A row keeps the newest token beside the protected data. One statement checks and writes: PostgreSQL evaluates the row
+// as the previous statement has left it. A token is positive as a signed number too, so it fits into a bigint.
 func Example() {
 	ctx, db := context.Background(), database()
 	if _, err := db.ExecContext(ctx, `
@@ -40,7 +40,7 @@ func Example() {
 	former, present := fence.Token(1024<<16|3), fence.Token(1030<<16|1)
 	fmt.Println(set(former, 90))
 	fmt.Println(set(present, 80))
-	fmt.Println(set(former, 70)) // it stood still meanwhile
+	fmt.Println(set(former, 70)) // the former holder was paused meanwhile
 	// Output:
 	// <nil>
 	// <nil>

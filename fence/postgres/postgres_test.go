@@ -28,7 +28,7 @@ import (
 	"holdfast/test/skip"
 )
 
-// TestMain runs the tests. Without PostgreSQL it leaves out the examples; TestPostgreSQLIsHere says so.
+// TestMain runs the tests. Without PostgreSQL it leaves out the examples; TestPostgreSQLIsHere reports that.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if _, err := programs(); err != nil {
@@ -92,8 +92,8 @@ wait $!
 rm -rf "$DIR"
 `
 
-// startServer starts the server and waits until it takes connections. PostgreSQL refuses to run as root, so for root it
-// runs as the user postgres.
+// startServer starts the server and waits until it accepts connections. PostgreSQL refuses to run as root, so for root
+// it runs as the user postgres.
 func startServer() (*server, error) {
 	bin, err := programs()
 	if err != nil {
@@ -169,7 +169,7 @@ func database() *sql.DB {
 	return s.db
 }
 
-// tested returns the tests' database with what setup makes.
+// tested returns the tests' database after setup.
 func tested(t *testing.T, setup string) *sql.DB {
 	t.Helper()
 	if _, err := programs(); err != nil {
@@ -252,7 +252,7 @@ func TestARowIsCheckedAsItIsWritten(t *testing.T) {
 	}
 }
 
-// waitForALock waits until a statement waits for another one's lock.
+// waitForALock waits until a statement waits for a lock of another transaction.
 func waitForALock(t *testing.T, db *sql.DB) {
 	t.Helper()
 	again := time.NewTicker(2 * time.Millisecond)
@@ -266,7 +266,7 @@ func waitForALock(t *testing.T, db *sql.DB) {
 	}
 }
 
-// TestRowsOfManyWriters: the tokens of the writes that a row takes never fall, and the row ends with the newest.
+// TestRowsOfManyWriters: the tokens of the writes that a row accepts never fall, and the row ends with the newest.
 func TestRowsOfManyWriters(t *testing.T) {
 	const writers, writes = 8, 50
 	db := tested(t, accounts+`;
@@ -297,8 +297,8 @@ FROM (SELECT fence, lag(fence) OVER (ORDER BY n) AS before FROM writes) AS each`
 	}
 }
 
-// TestATransactionOfAFormerHolder: the first statement of a transaction admits its token for all that follows. A newer
-// transaction waits until an older one is over, and an older one is refused.
+// TestATransactionOfAFormerHolder: the first statement of a transaction admits its token for all later statements. A
+// newer transaction waits until an older transaction is over, and an older transaction is refused.
 func TestATransactionOfAFormerHolder(t *testing.T) {
 	ctx := t.Context()
 	db := tested(t, fences)
@@ -341,8 +341,8 @@ const fences = `
 DROP TABLE IF EXISTS fences;
 CREATE TABLE fences (lock text PRIMARY KEY, token bigint NOT NULL);`
 
-// admit begins a transaction that writes under a lock, whatever it writes. Until the transaction is over, another one
-// with a token of this lock waits here.
+// admit starts a transaction that writes under a lock, whatever it writes. Until the transaction is over, other
+// transactions with a token of this lock wait here.
 func admit(ctx context.Context, tx *sql.Tx, lock string, t fence.Token) error {
 	done, err := tx.ExecContext(ctx, `
 INSERT INTO fences VALUES ($1, $2)

@@ -6,40 +6,40 @@ import (
 	"slices"
 	"strings"
 
-	"holdfast/transport/guard"
+	"holdfast/transport/authz"
 	"holdfast/transport/secure"
 )
 
 // Auth says who may call the client port and the HTTP port.
 type Auth struct {
-	// Mode is how callers are authenticated. Empty is [guard.None] on a node whose ports are on loopback alone, and
+	// Mode is how callers are authenticated. Empty is [authz.None] on a node whose ports are on loopback alone, and
 	// otherwise no valid configuration.
-	Mode guard.Mode
+	Mode authz.Mode
 	// File has the tokens and the names of certificates; AuditFile gets the lines about what operators do. Both may be
 	// empty.
 	File, AuditFile string
-	// HTTPNames are further names under which browsers reach a node that authenticates nobody, with commas between them.
-	HTTPNames string
+	// HTTPAllowedHosts are further names under which browsers reach a node that authenticates nobody, with commas
+	// between them.
+	HTTPAllowedHosts string
 }
 
-// Names returns the hosts of HTTPNames.
+// Names returns the hosts of HTTPAllowedHosts.
 func (a Auth) Names() []string {
-	if a.HTTPNames == "" {
+	if a.HTTPAllowedHosts == "" {
 		return nil
 	}
-	return strings.Split(a.HTTPNames, ",")
+	return strings.Split(a.HTTPAllowedHosts, ",")
 }
 
 // On reports whether callers are authenticated.
-func (a Auth) On() bool { return a.Mode != "" && a.Mode != guard.None }
+func (a Auth) On() bool { return a.Mode != "" && a.Mode != authz.None }
 
 func authSettings() []setting {
-	modes := []string{string(guard.None), string(guard.Tokens), string(guard.Certificates), string(guard.Both)}
+	modes := []string{string(authz.None), string(authz.Tokens), string(authz.Certificates), string(authz.Both)}
 	mode := choice("auth", "", modes, func(c *Config) *string { return (*string)(&c.Auth.Mode) }).
 		from("none on loopback").
-		helps("how callers of client_listen and http_listen are authenticated: by bearer tokens, by names of client " +
-			"certificates, or by either; none lets everybody who reaches a port do everything, and must be written out " +
-			"unless both ports are on loopback")
+		helps("how callers of client_listen and http_listen authenticate; none permits everything to everybody, and " +
+			"must be explicit unless both ports are on loopback")
 	valid := mode.ok
 	mode.ok = func(c *Config) bool { return c.Auth.Mode == "" || valid(c) }
 	file := func(name string, at func(c *Config) *string) setting {
@@ -50,15 +50,15 @@ func authSettings() []setting {
 	return []setting{
 		mode,
 		file("auth_file", func(c *Config) *string { return &c.Auth.File }).
-			helps("YAML file of tokens and names of certificates with their roles, read again when it changes; required " +
+			helps("YAML file of tokens and certificate names with their roles, reloaded when it changes; required " +
 				"unless auth is none"),
 		file("audit_file", func(c *Config) *string { return &c.Auth.AuditFile }).
-			helps("file to which the lines about what operators do are added; empty: they go to the log"),
-		word("http_names", "", "names of hosts, with commas between them, or empty",
-			func(s string) bool { return !slices.ContainsFunc(Auth{HTTPNames: s}.Names(), notHost) },
-			func(c *Config) *string { return &c.Auth.HTTPNames }).from("empty").
-			helps("with auth none: names with a dot under which the console and /metrics are reached, besides the node's " +
-				"own name in peers; under others a foreign page could act in the console"),
+			helps("file for audit lines of operators' actions; empty: the log"),
+		word("http_allowed_hosts", "", "names of hosts, with commas between them, or empty",
+			func(s string) bool { return !slices.ContainsFunc(Auth{HTTPAllowedHosts: s}.Names(), notHost) },
+			func(c *Config) *string { return &c.Auth.HTTPAllowedHosts }).from("empty").
+			helps("with auth none: host names with a dot that may reach the console and /metrics, besides the node's " +
+				"own in peers"),
 	}
 }
 
@@ -76,9 +76,9 @@ func (k *checker) auth() {
 			}
 		}
 	}
-	if t := k.c.TLS; a.Mode == guard.Certificates && (!t.Clients.Secure() || t.ClientAuth == secure.AuthNone) {
-		k.clash("must not be certificates with "+k.other("client_tls")+" and "+k.other("client_auth")+
-			": no client could show one", "auth", "client_tls", "client_auth")
+	if t := k.c.TLS; a.Mode == authz.Certificates && (!t.Clients.Secure() || t.ClientAuth == secure.AuthNone) {
+		k.clash("must not be certificates with "+k.other("client_tls")+" and "+k.other("client_cert_auth")+
+			": no client could show one", "auth", "client_tls", "client_cert_auth")
 	}
 	k.authOfZooKeeper()
 	switch {
@@ -87,22 +87,22 @@ func (k *checker) auth() {
 			"auth_file", "auth")
 	case !a.On() && a.File != "":
 		k.clash("must be empty unless auth is tokens, certificates or both: nothing would read it", "auth_file", "auth")
-	case a.On() && a.HTTPNames != "":
-		k.clash("must be empty unless auth is none: nothing would read it", "http_names", "auth")
+	case a.On() && a.HTTPAllowedHosts != "":
+		k.clash("must be empty unless auth is none: nothing would read it", "http_allowed_hosts", "auth")
 	}
 }
 
 // authOfZooKeeper checks that ZooKeeper's clients can be known, if anybody has to be.
 func (k *checker) authOfZooKeeper() {
 	a := k.c.Auth
-	if a.Mode == guard.Tokens && k.c.Listen.ZooKeeper != "" {
+	if a.Mode == authz.Tokens && k.c.Listen.ZooKeeper != "" {
 		k.clash("must be empty with "+k.other("auth")+": ZooKeeper's clients show no token; with certificates or both "+
 			"they are known by their certificates", "zk_listen", "auth")
 	}
-	if t := k.c.TLS; a.Mode == guard.Both && k.c.Listen.ZooKeeper != "" &&
+	if t := k.c.TLS; a.Mode == authz.Both && k.c.Listen.ZooKeeper != "" &&
 		(!t.Clients.Secure() || t.ClientAuth == secure.AuthNone) {
-		k.clash("must be empty with "+k.other("client_tls")+" and "+k.other("client_auth")+": ZooKeeper's clients are "+
-			"known by their certificates, and none could show one", "zk_listen", "client_tls", "client_auth")
+		k.clash("must be empty with "+k.other("client_tls")+" and "+k.other("client_cert_auth")+": ZooKeeper's clients are "+
+			"known by their certificates, and none could show one", "zk_listen", "client_tls", "client_cert_auth")
 	}
 }
 
@@ -124,14 +124,14 @@ func (c Config) authWarnings() []string {
 		all = append(all,
 			"auth is none, and ports are not on loopback: everybody who reaches them may do everything; set auth")
 	}
-	if takes := c.Auth.Mode == guard.Tokens || c.Auth.Mode == guard.Both; takes && c.TLS.Clients != secure.Require &&
+	if takes := c.Auth.Mode == authz.Tokens || c.Auth.Mode == authz.Both; takes && c.TLS.Clients != secure.Require &&
 		!onLoopback(c.Listen.Client) {
 		all = append(all, "tokens come over connections without TLS, where everybody on the way can read them: "+
 			"set client_tls to require")
 	}
-	if c.Auth.Mode == guard.Certificates && (!c.TLS.HTTP.Secure() || c.TLS.HTTPAuth == secure.AuthNone) {
+	if c.Auth.Mode == authz.Certificates && (!c.TLS.HTTP.Secure() || c.TLS.HTTPAuth == secure.AuthNone) {
 		all = append(all, "auth is certificates, and callers of http_listen can show none: nobody may read /metrics; set "+
-			"http_tls and http_auth")
+			"http_tls and http_cert_auth")
 	}
 	return all
 }

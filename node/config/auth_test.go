@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"holdfast/transport/guard"
+	"holdfast/transport/authz"
 	"holdfast/transport/secure"
 )
 
@@ -33,7 +33,7 @@ func TestAuth(t *testing.T) {
 	} {
 		c := validConfig(t)
 		c.Auth.File, c.Listen.Client, c.Listen.HTTP = tt.file, tt.client, tt.http
-		c.Auth.Mode = guard.Mode(tt.auth)
+		c.Auth.Mode = authz.Mode(tt.auth)
 		got, err := c.Complete()
 		switch {
 		case tt.wrong == "" && err != nil:
@@ -51,19 +51,19 @@ func TestAuth(t *testing.T) {
 }
 
 // Further names are those of hosts, and only a node that authenticates nobody asks for them.
-func TestHTTPNames(t *testing.T) {
+func TestHTTPAllowedHosts(t *testing.T) {
 	for _, tt := range []struct {
 		names, file string
-		mode        guard.Mode
+		mode        authz.Mode
 		wrong       string
 	}{
 		{"console.example.com,Proxy", "", "", ""},
-		{"a.test,,b.test", "", "", "http_names a.test,,b.test: must be names of hosts"},
-		{"http://a.test", "", "", "http_names http://a.test: must be names of hosts"},
-		{"a.test", "a.yaml", guard.Tokens, "http_names a.test: must be empty unless auth is none"},
+		{"a.test,,b.test", "", "", "http_allowed_hosts a.test,,b.test: must be names of hosts"},
+		{"http://a.test", "", "", "http_allowed_hosts http://a.test: must be names of hosts"},
+		{"a.test", "a.yaml", authz.Tokens, "http_allowed_hosts a.test: must be empty unless auth is none"},
 	} {
 		c := validConfig(t)
-		c.Auth = Auth{Mode: tt.mode, File: tt.file, HTTPNames: tt.names}
+		c.Auth = Auth{Mode: tt.mode, File: tt.file, HTTPAllowedHosts: tt.names}
 		c.Listen.Client, c.Listen.HTTP = "127.0.0.1:7400", "127.0.0.1:7403"
 		if _, err := c.Complete(); (err != nil) != (tt.wrong != "") ||
 			err != nil && !strings.HasPrefix(err.Error(), tt.wrong) {
@@ -85,7 +85,7 @@ func TestAuthOfZooKeepersPort(t *testing.T) {
 		{"certificates", "require", "require", ""},
 	} {
 		c := validConfig(t)
-		c.Auth.Mode, c.Auth.File, c.Listen.ZooKeeper = guard.Mode(tt.auth), "a.yaml", ":7404"
+		c.Auth.Mode, c.Auth.File, c.Listen.ZooKeeper = authz.Mode(tt.auth), "a.yaml", ":7404"
 		c.TLS.Clients, c.TLS.ClientAuth = secure.Mode(tt.clients), secure.Auth(tt.clientAuth)
 		c.TLS.Cert, c.TLS.Key, c.TLS.CA = "c.pem", "c.key", "ca.pem"
 		if tt.clients == "off" {

@@ -65,7 +65,7 @@ func check(c Config, from provenance) error {
 	k.peers()
 	k.listeners()
 	k.sessions()
-	k.gate()
+	k.rateLimits()
 	k.tls()
 	k.raft()
 	k.auth()

@@ -8,8 +8,8 @@ type Clients struct {
 	MaxMessageBytes int
 	// MaxConnections bounds the network connections.
 	MaxConnections int
-	// MaxWaitingBytes bounds what waits for clients on all connections.
-	MaxWaitingBytes int
+	// MaxBufferedBytes bounds the data that the node buffers for clients on all connections.
+	MaxBufferedBytes int
 	// DrainTimeout is how long a node that is drained waits for its clients to go.
 	DrainTimeout time.Duration
 }
@@ -24,14 +24,14 @@ func clientSettings() []setting {
 	return []setting{
 		number("max_message_bytes", "1048576", span[int]{minMessageBytes, 64 << 20},
 			func(c *Config) *int { return &c.Clients.MaxMessageBytes }).
-			helps("size of one message of a client"),
+			helps("size of a client's message"),
 		number("max_connections", "20000", span[int]{1, 10_000_000},
 			func(c *Config) *int { return &c.Clients.MaxConnections }).
-			helps("network connections of clients to this node; above it idle connections are closed, and further " +
-				"connections are refused; the limit of file descriptors may allow fewer"),
-		number("max_waiting_bytes", "268435456", span[int]{minWaitingBytes, 1 << 40},
-			func(c *Config) *int { return &c.Clients.MaxWaitingBytes }).
-			helps("answers that clients have not read, requests under way and incomplete messages, on all connections; " +
-				"above it the connections that hold most are ended"),
+			helps("client connections of this node; above it the node closes idle ones and refuses others; fewer if " +
+				"file descriptors are short"),
+		number("max_buffered_bytes", "268435456", span[int]{minWaitingBytes, 1 << 40},
+			func(c *Config) *int { return &c.Clients.MaxBufferedBytes }).
+			helps("unread answers, requests in flight and incomplete messages of all connections; above it the node " +
+				"closes the largest connections"),
 	}
 }

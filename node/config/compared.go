@@ -11,7 +11,7 @@ import (
 // one node after the other. docs/configuration.md says what a difference costs meanwhile.
 func comparedSettings() []string {
 	return []string{
-		"heartbeat_interval", "min_timeout", "max_timeout", "raft_heartbeat_timeout", "stall_limit",
+		"heartbeat_interval", "min_timeout", "max_timeout", "raft_heartbeat_timeout", "stall_timeout",
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"holdfast/session"
-	"holdfast/transport/guard"
+	"holdfast/transport/authz"
 )
 
 // Config is the configuration of one node. Settings, defaults and ranges are in the table of [Reference]; the structs
@@ -24,13 +24,15 @@ type Config struct {
 
 	Sessions Sessions
 	Tree     Tree
-	// ReadOnly lets this node serve reads of its applied state while it hears of no quorum (N1). Nodes may differ.
-	ReadOnly bool
-	Raft     Raft
-	Clients  Clients
-	Gate     Gate
-	TLS      TLS
-	Auth     Auth
+	// ReadOnly lets this node serve reads of its applied state while it has no contact to a quorum (N1 node mode).
+	// Nodes may differ.
+	ReadOnly   bool
+	Raft       Raft
+	Clients    Clients
+	RateLimits RateLimits
+	Resources  Resources
+	TLS        TLS
+	Auth       Auth
 	// ZooKeeper is about the clients of Listen.ZooKeeper.
 	ZooKeeper ZooKeeper
 
@@ -76,7 +78,7 @@ func (c Config) complete(from provenance) (Config, error) {
 		return Config{}, err
 	}
 	if c.Auth.Mode == "" { // on loopback, as check has found
-		c.Auth.Mode = guard.None
+		c.Auth.Mode = authz.None
 	}
 	return c, nil
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"holdfast/session"
-	"holdfast/transport/guard"
+	"holdfast/transport/authz"
 )
 
 const threePeers = "1=n1,2=n2,3=n3"
@@ -21,7 +21,7 @@ const threePeers = "1=n1,2=n2,3=n3"
 func validConfig(t *testing.T) Config {
 	t.Helper()
 	c := Default()
-	c.Node, c.DataDir, c.Auth.Mode = 1, "data", guard.None
+	c.Node, c.DataDir, c.Auth.Mode = 1, "data", authz.None
 	peers, err := ParsePeers(threePeers)
 	if err != nil {
 		t.Fatal(err)
@@ -100,24 +100,25 @@ func TestEverySettingFromEverySource(t *testing.T) {
 	other := map[string]string{
 		"node": "2", "cluster_id": "c", "data_dir": "d", "peers": "1=a:1:2@c:3,2=b:4:5@d:6", "join": "on",
 		"client_listen": ":1", "raft_listen": ":2", "peer_listen": ":3", "http_listen": ":4",
-		"zk_listen": ":5", "zk_words": "ruok,srvr",
+		"zk_listen": ":5", "zk_4lw_commands": "ruok,srvr",
 		"heartbeat_interval": "100ms", "min_timeout": "5s", "max_timeout": "50s",
 		"max_sessions": "18", "max_state_bytes": "67108865", "max_tree_bytes": "67108866", "raft_heartbeat_timeout": "900ms",
 		"local_sessions": "on", "local_session_upgrade": "off", "read_only": "on",
-		"open_quotas":       "on",
+		"quotas_by_acl":     "on",
 		"super_digest":      "root:lK75jTNcA+U9vtVEw5vB51mj/w4=",
-		"stall_limit":       "2s",
-		"max_message_bytes": "524288", "max_connections": "10", "max_waiting_bytes": "67108864",
+		"stall_timeout":     "2s",
+		"max_message_bytes": "524288", "max_connections": "10", "max_buffered_bytes": "67108864",
 		"max_opens_per_second": "13", "max_resumes_per_second": "50001",
-		"max_writes_per_second":               "14",
-		"max_arrivals_per_second_per_address": "15", "max_arrivals_per_second_per_principal": "16",
+		"max_writes_per_second":                        "14",
+		"max_opens_and_resumes_per_second_per_address": "15", "max_opens_and_resumes_per_second_per_client": "16",
 		"max_connections_per_address": "17", "disk_limit": "80", "memory_limit": "4096",
-		"auth": "tokens", "auth_file": "a.yaml", "audit_file": "audit.log", "http_names": "a.test,b.test",
+		"auth": "tokens", "auth_file": "a.yaml", "audit_file": "audit.log", "http_allowed_hosts": "a.test,b.test",
 		"node_tls": "require", "client_tls": "prefer", "http_tls": "require",
 		"tls_cert": "c", "tls_key": "k",
-		"tls_ca": "a", "tls_client_ca": "b", "client_auth": "require", "http_auth": "optional", "tls_1_2": "on",
+		"tls_ca": "a", "tls_client_ca": "b", "client_cert_auth": "require", "http_cert_auth": "optional",
+		"allow_tls_1_2": "on",
 		"drain_timeout": "3s", "log_level": "debug", "log_format": "json",
-		"trace_endpoint": "https://otel:4317", "trace_sample_ratio": "0.25", "trace_cacert": "ca.pem",
+		"trace_endpoint": "https://otel:4317", "trace_sample_ratio": "0.25", "trace_ca": "ca.pem",
 	}
 	for _, s := range settings() {
 		v := other[s.name]
@@ -227,24 +228,24 @@ func TestCompleteRefuses(t *testing.T) {
 			c.Sessions.MaxTimeout = session.MaxTimeout + time.Millisecond
 		}, "max_timeout 24h0m0.001s: must be 100ms to 24h"},
 		{"stall", func(c *Config) {
-			c.Raft.StallLimit = 999 * time.Millisecond
-		}, "stall_limit 999ms: must be at least raft_heartbeat_timeout 1s"},
+			c.Raft.StallTimeout = 999 * time.Millisecond
+		}, "stall_timeout 999ms: must be at least raft_heartbeat_timeout 1s"},
 		{"message", func(c *Config) {
 			c.Clients.MaxMessageBytes = 1
 		}, "max_message_bytes 1: must be 524288 to 67108864"},
 		{"opens above resumes", func(c *Config) {
-			c.Gate.MaxResumesPerSecond = 49_999
+			c.RateLimits.MaxResumesPerSecond = 49_999
 		}, "max_opens_per_second 50000: must be at most max_resumes_per_second 49999, where 0 (no limit) is the largest " +
 			"value: sessions that exist come before new ones"},
 		{"opens without limit", func(c *Config) {
-			c.Gate.MaxOpensPerSecond = 0
+			c.RateLimits.MaxOpensPerSecond = 0
 		}, "max_opens_per_second 0: must be at most max_resumes_per_second 200000, where 0 (no limit) is the largest " +
 			"value: sessions that exist come before new ones"},
 		{"opens negative", func(c *Config) {
-			c.Gate.MaxOpensPerSecond = -1
+			c.RateLimits.MaxOpensPerSecond = -1
 		}, "max_opens_per_second -1: must be 0 to 10000000"},
 		{"connections of an address", func(c *Config) {
-			c.Gate.MaxConnectionsPerAddress = -1
+			c.RateLimits.MaxConnectionsPerAddress = -1
 		}, "max_connections_per_address -1: must be 0 to 10000000"},
 		{"level", func(c *Config) {
 			c.Log.Level = "loud"
@@ -271,7 +272,7 @@ func TestCompleteAllowsBounds(t *testing.T) {
 	c := validConfig(t)
 	c.Node, c.Peers[0].Node = 254, 254
 	c.Sessions.MaxTimeout = session.MaxTimeout
-	c.Raft.StallLimit = c.Raft.HeartbeatTimeout
+	c.Raft.StallTimeout = c.Raft.HeartbeatTimeout
 	c.Sessions.HeartbeatInterval, c.Sessions.MinTimeout = time.Second, 3*time.Second+time.Millisecond
 	c.Listen.Client, c.Listen.Raft = "127.0.0.1:7400", "127.0.0.2:7400"
 	if _, err := c.Complete(); err != nil {
@@ -281,7 +282,7 @@ func TestCompleteAllowsBounds(t *testing.T) {
 
 // Problems of all sources come together, each with its origin, and a value that cannot be read causes no second one.
 func TestLoadNamesAllProblemsAtOnce(t *testing.T) {
-	file := "nodes: 1\nstall_limit: 2\nmin_timeout: 50s\nlog_level: loud\nlog_level: info\ncluster_id:\n"
+	file := "nodes: 1\nstall_timeout: 2\nmin_timeout: 50s\nlog_level: loud\nlog_level: info\ncluster_id:\n"
 	_, err := load(
 		t, file, []string{
 			"HOLDFAST_MAX_TIMEOUT=30s", "HOLDFAST_TIMEOUT=1s", "HOLDFAST_ENDPOINTS=a:1",
@@ -290,7 +291,7 @@ func TestLoadNamesAllProblemsAtOnce(t *testing.T) {
 	)
 	want := strings.Join([]string{
 		"nodes (file node.yaml, line 1): is not a setting: see node run --help",
-		`stall_limit "2" (file node.yaml, line 2): must be a duration with a unit, such as 500ms, 2s or 1m`,
+		`stall_timeout "2" (file node.yaml, line 2): must be a duration with a unit, such as 500ms, 2s or 1m`,
 		"log_level (file node.yaml, line 5): is set twice",
 		"cluster_id (file node.yaml, line 6): must be a single value",
 		`node "300" (environment HOLDFAST_NODE): must be a whole number, 1 to 254`,
@@ -322,7 +323,7 @@ func TestWarnings(t *testing.T) {
 func TestBudgetsThatGoTogether(t *testing.T) {
 	for _, budgets := range [][2]int{{0, 0}, {5, 0}, {5, 5}, {1, 2}} {
 		c := validConfig(t)
-		c.Gate.MaxOpensPerSecond, c.Gate.MaxResumesPerSecond = budgets[0], budgets[1]
+		c.RateLimits.MaxOpensPerSecond, c.RateLimits.MaxResumesPerSecond = budgets[0], budgets[1]
 		if _, err := c.Complete(); err != nil {
 			t.Errorf("opens, resumes %v: %v", budgets, err)
 		}
@@ -333,7 +334,7 @@ func TestBudgetsThatGoTogether(t *testing.T) {
 func TestVariablesOfTheCommandLineMayStandBeside(t *testing.T) {
 	if _, err := load(
 		t, "", []string{"HOLDFAST_NODE=1", "HOLDFAST_DATA_DIR=d", "HOLDFAST_PEERS=" +
-			threePeers, "HOLDFAST_ENDPOINTS=a:1", "HOLDFAST_PRINCIPAL=me"},
+			threePeers, "HOLDFAST_ENDPOINTS=a:1", "HOLDFAST_CLIENT_NAME=me"},
 	); err != nil {
 		t.Error(err)
 	}

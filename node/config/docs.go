@@ -8,13 +8,13 @@ import (
 // Reference returns the table of settings as Markdown.
 func Reference() string {
 	var b strings.Builder
-	b.WriteString("| setting | kind | default | range | meaning |\n|---|---|---|---|---|\n")
+	b.WriteString("| setting | default | range | meaning |\n|---|---|---|---|\n")
 	for _, s := range settings() {
 		fallback := "-"
 		if s.fallback() != "" {
 			fallback = "`" + s.fallback() + "`"
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", s.name, s.kind, fallback, s.limit, s.help)
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", s.name, fallback, s.limit, s.help)
 	}
 	return b.String()
 }

@@ -26,19 +26,19 @@ func ofText() bound.Cost { return bound.Cost{PerByte: 2 << 10, Fixed: 1 << 20} }
 // the name of a setting; what is taken is complete, is the same when it is written as a file and read again, and names
 // ports, times and peers that a node can work with.
 func FuzzLoad(f *testing.F) {
-	f.Add([]byte("node: 1\ndata_dir: d\npeers: 1=n1,2=n2,3=n3\n"), "HOLDFAST_STALL_LIMIT=3s\nPATH=/bin", "--min-timeout=9s")
+	f.Add([]byte("node: 1\ndata_dir: d\npeers: 1=n1,2=n2,3=n3\n"), "HOLDFAST_STALL_TIMEOUT=3s\nPATH=/bin", "--min-timeout=9s")
 	f.Add(
 		[]byte(
 			"node: 1\ndata_dir: d\npeers:\n- {node: 1, raft: 'a:1', peer: 'a:2', client: 'b:3'}\n- node: 2\n  raft: "+
 				"'[::1]:4'\n",
 		), "", "",
 	)
-	f.Add([]byte("nodes: 1\nstall_limit: 2\nmin_timeout: 50s\nlog_level: loud\nlog_level: info\ncluster_id:\n"),
+	f.Add([]byte("nodes: 1\nstall_timeout: 2\nmin_timeout: 50s\nlog_level: loud\nlog_level: info\ncluster_id:\n"),
 		"HOLDFAST_NODE=300", "--max-opens-per-second=300000")
 	f.Add([]byte("a: &a [x, x, x, x]\nb: &b [*a, *a, *a, *a]\npeers: [*b, *b, *b, *b]\n"),
 		"HOLDFAST_PEERS=1=[::1%1]:1:2@h:3", "--node=1")
 	f.Add([]byte("[[[[[[[[[[[[[[[[[[[[[[[["), "HOLDFAST_CONFIG=elsewhere", "--")
-	f.Add([]byte("--- !!map\n? [1]\n: 2\n<<: {node: 1}\n"), "HOLDFAST_X", "--stall-limit")
+	f.Add([]byte("--- !!map\n? [1]\n: 2\n<<: {node: 1}\n"), "HOLDFAST_X", "--stall-timeout")
 	f.Add([]byte{}, "HOLDFAST_MAX_TIMEOUT=9223372036854775807ns\nHOLDFAST_MAX_SESSIONS=18446744073709551616",
 		"--data-dir=\x00")
 	path := filepath.Join(f.TempDir(), "node.yaml")

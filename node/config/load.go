@@ -20,10 +20,10 @@ const (
 	configVariable = envPrefix + "CONFIG"
 	// These variables belong to the command line client, and so do clientVariables. They may be set next to the node's
 	// own.
-	endpointsVariable = envPrefix + "ENDPOINTS"
-	principalVariable = envPrefix + "PRINCIPAL"
-	tokenVariable     = envPrefix + "AUTH_TOKEN"
-	tokenFileVariable = envPrefix + "AUTH_TOKEN_FILE"
+	endpointsVariable  = envPrefix + "ENDPOINTS"
+	clientNameVariable = envPrefix + "CLIENT_NAME"
+	tokenVariable      = envPrefix + "AUTH_TOKEN"
+	tokenFileVariable  = envPrefix + "AUTH_TOKEN_FILE"
 )
 
 // clientVariables are those of the files of TLS that callers of a node use.
@@ -274,7 +274,7 @@ func holdfastVariables(environ []string) map[string]string {
 		}
 	}
 	delete(env, endpointsVariable)
-	delete(env, principalVariable)
+	delete(env, clientNameVariable)
 	for _, name := range clientVariables() {
 		delete(env, envPrefix+name)
 	}

@@ -15,9 +15,10 @@ const (
 	maxCommitTimeout = 200 * time.Millisecond
 )
 
-// CommitTimeout is Raft's commit timeout. A leader tells its followers of a commit at once (R7). When that is lost,
-// they hear of it one to two commit timeouts later. That is below the time that a node waits to catch up with a token
-// (M5). Each commit timeout wakes the leader for each follower, also in an idle cluster.
+// CommitTimeout is Raft's commit timeout. A leader tells its followers of a commit at once (R7 commit notices). When
+// that is lost, they hear of it one to two commit timeouts later. That is below the time that a node waits to catch up
+// with a token (M5 lagging, not expired). Each commit timeout wakes the leader for each follower, also in an idle
+// cluster.
 func (c Config) CommitTimeout() time.Duration {
 	return max(minCommitTimeout, min(c.Raft.HeartbeatTimeout/commitPart, c.Sessions.LaggingWait()/commitPart,
 		maxCommitTimeout))
@@ -27,10 +28,10 @@ func (c Config) CommitTimeout() time.Duration {
 type Raft struct {
 	// HeartbeatTimeout is all three of Raft's own times of elections: see [Config.RaftConfig].
 	HeartbeatTimeout time.Duration
-	// Join says that this node founds no cluster, and waits until an operator adds it to one (J2).
+	// Join says that this node founds no cluster, and waits until an operator adds it to one (J2 add, promote, demote).
 	Join bool
-	// StallLimit is how long a write to the log, or the applying of an entry, may take before the node steps out.
-	StallLimit time.Duration
+	// StallTimeout is how long a write to the log, or the applying of an entry, may take before the node steps out.
+	StallTimeout time.Duration
 }
 
 // RaftConfig returns Raft's configuration as far as settings and this package decide it. The rest has Raft's defaults.
@@ -53,18 +54,18 @@ func raftSettings() []setting {
 	return []setting{
 		duration("raft_heartbeat_timeout", "1s", span[time.Duration]{5 * time.Millisecond, time.Minute},
 			func(c *Config) *time.Duration { return &c.Raft.HeartbeatTimeout }).
-			helps("silence of a leader after which a follower stands for election, and of a quorum after which a leader " +
-				"steps down; keep it well above the round trip between nodes"),
-		duration("stall_limit", "3s", span[time.Duration]{100 * time.Millisecond, time.Hour},
-			func(c *Config) *time.Duration { return &c.Raft.StallLimit }).
-			helps("how long a write to the log, or the applying of an entry, may take before the node steps out and " +
-				"the others elect; at least raft_heartbeat_timeout"),
+			helps("silence after which a follower starts an election, or a leader without a quorum steps down; well " +
+				"above the round trip between nodes"),
+		duration("stall_timeout", "3s", span[time.Duration]{100 * time.Millisecond, time.Hour},
+			func(c *Config) *time.Duration { return &c.Raft.StallTimeout }).
+			helps("time that a log write, or applying an entry, may take before the node steps out and the others " +
+				"elect; at least raft_heartbeat_timeout"),
 	}
 }
 
 // raft refuses a limit of stalls below the delay that Raft itself takes for silence.
 func (k *checker) raft() {
-	if r := k.c.Raft; r.StallLimit < r.HeartbeatTimeout {
-		k.clash("must be at least "+k.other("raft_heartbeat_timeout"), "stall_limit", "raft_heartbeat_timeout")
+	if r := k.c.Raft; r.StallTimeout < r.HeartbeatTimeout {
+		k.clash("must be at least "+k.other("raft_heartbeat_timeout"), "stall_timeout", "raft_heartbeat_timeout")
 	}
 }

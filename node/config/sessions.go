@@ -8,17 +8,17 @@ import (
 
 // Sessions are the settings of sessions: how long they live, and how many there may be.
 type Sessions struct {
-	// HeartbeatInterval is the time between two rounds (R1).
+	// HeartbeatInterval is the time between two rounds (R1 rounds).
 	HeartbeatInterval time.Duration
 	// MinTimeout and MaxTimeout clamp the timeouts of sessions.
 	MinTimeout, MaxTimeout time.Duration
 
-	// MaxSessions and MaxStateBytes bound what the cluster keeps (O4): the leader's values count. A node's own values
-	// bound its local sessions.
+	// MaxSessions and MaxStateBytes bound what the cluster keeps (O4 state limits): the leader's values count. A node's
+	// own values bound its local sessions.
 	MaxSessions, MaxStateBytes uint64
 
-	// Local lets clients open sessions that one node alone knows (L1). LocalUpgrade lets clients make such sessions
-	// global (L7). Both are the same on every node.
+	// Local lets clients open sessions that one node alone knows (L1 local to one node). LocalUpgrade lets clients make
+	// such sessions global (L7 upgrade). Both are the same on every node.
 	Local, LocalUpgrade bool
 }
 
@@ -26,7 +26,7 @@ type Sessions struct {
 // the promise of its session.
 const maxLaggingWait = time.Second
 
-// LaggingWait is how long a request waits for this node to catch up with the request's token (M5).
+// LaggingWait is how long a request waits for this node to catch up with the request's token (M5 lagging, not expired).
 func (s Sessions) LaggingWait() time.Duration { return min(maxLaggingWait, s.MinTimeout) }
 
 // ExpiryInterval is the width of a bucket of the expiry queue: a session ends at most this much later. The rounds and
@@ -55,50 +55,45 @@ func sessionSettings() []setting {
 	return []setting{
 		duration("heartbeat_interval", "500ms", span[time.Duration]{session.MinInterval, session.MaxInterval},
 			func(c *Config) *time.Duration { return &c.Sessions.HeartbeatInterval }).
-			helps("time between two heartbeat rounds of the leader; keep it above the round trip between nodes; " +
-				"3 intervals must be below min_timeout"),
+			helps("time between the leader's heartbeat rounds; more than the round trip between nodes, less than a " +
+				"third of min_timeout"),
 		duration("min_timeout", session.FormatDuration(limits.Min), span[time.Duration]{minTimeout, session.MaxTimeout},
 			func(c *Config) *time.Duration { return &c.Sessions.MinTimeout }).
-			helps("smallest timeout of a session, in whole milliseconds; shorter timeouts are raised to it"),
+			helps("smallest session timeout, in whole milliseconds; shorter ones are raised"),
 		duration("max_timeout", session.FormatDuration(limits.Max), span[time.Duration]{minTimeout, session.MaxTimeout},
 			func(c *Config) *time.Duration { return &c.Sessions.MaxTimeout }).
-			helps("largest timeout of a session, in whole milliseconds; longer timeouts are lowered to it"),
+			helps("largest session timeout, in whole milliseconds; longer ones are lowered"),
 		number("max_sessions", "2000000", span[uint64]{1, session.MaxCapacitySessions},
 			func(c *Config) *uint64 { return &c.Sessions.MaxSessions }).
-			helps("replicated sessions of the cluster, and besides as many local sessions of each node; further opens " +
-				"are refused; the leader's value counts"),
+			helps("replicated sessions of the cluster, and local sessions of each node; the leader's value counts"),
 		number("max_state_bytes", "2147483648", span[uint64]{session.MinCapacityBytes, session.MaxCapacityBytes},
 			func(c *Config) *uint64 { return &c.Sessions.MaxStateBytes }).
-			helps("memory of each node for replicated sessions with their labels and remembered request ids, as the " +
-				"cluster counts it, and besides an eighth of it for death certificates and as much for local sessions; " +
-				"further opens are refused; the leader's value counts"),
+			helps("memory for replicated sessions, labels and request ids, and again for local sessions; the leader's " +
+				"value counts"),
 	}
 }
 
 func localSettings() []setting {
 	return []setting{
 		toggle("local_sessions", off, func(c *Config) *bool { return &c.Sessions.Local }).
-			helps("whether clients may open sessions that one node alone knows; nodes with different values refuse " +
-				"each other"),
+			helps("on: clients may open sessions that only one node knows; the same on every node"),
 		toggle("local_session_upgrade", on, func(c *Config) *bool { return &c.Sessions.LocalUpgrade }).
-			helps("whether clients may make local sessions global, with the same id and timeout; nodes with different " +
-				"values refuse each other"),
+			helps("on: clients may make local sessions global, with the same id and timeout; the same on every node"),
 	}
 }
 
 func readSettings() []setting {
 	return []setting{
 		toggle("read_only", off, func(c *Config) *bool { return &c.ReadOnly }).
-			helps("whether this node, while it hears of no quorum, serves reads of its applied state to clients that " +
-				"allow it; nodes may differ"),
+			helps("on: while it has no contact to a quorum, the node serves reads of its applied state to clients that allow this"),
 	}
 }
 
 // sessions checks how the settings of sessions go together.
 func (k *checker) sessions() {
 	s := k.c.Sessions
-	// A relay is lost, and clients are in jeopardy, after 3 intervals (E1, S4). A session that may end sooner could end
-	// because its node was silent, though its client was not.
+	// A relay is lost, and clients are in jeopardy, after 3 intervals (E1 full timeout after a change of leader, S4
+	// jeopardy). A session that may end sooner could end because its node was silent, though its client was not.
 	if 3*s.HeartbeatInterval >= s.MinTimeout {
 		k.clash("must be above 3 times "+k.other("heartbeat_interval"), "min_timeout", "heartbeat_interval")
 	}

@@ -21,23 +21,23 @@ const (
 // settings returns the table, in the order of the documentation. Each larger group has a file of its own.
 func settings() []setting {
 	return slices.Concat(identitySettings(), listenSettings(), zookeeperSettings(), sessionSettings(), localSettings(),
-		readSettings(), treeSettings(), raftSettings(), clientSettings(), gateSettings(), roomSettings(), tlsSettings(),
+		readSettings(), treeSettings(), raftSettings(), clientSettings(), rateLimitSettings(), resourceSettings(), tlsSettings(),
 		authSettings(), tracingSettings(), otherSettings())
 }
 
 func identitySettings() []setting {
 	return []setting{
 		{
-			name: "node", kind: "number", limit: "1 to 254", help: "number of this node, one of peers; required",
+			name: "node", kind: "number", limit: "1 to 254", help: "number of this node in peers; required",
 			ok:    func(c *Config) bool { return c.Node.Valid() },
 			value: func(c *Config) pflag.Value { return nodeValue(&c.Node) },
 		},
 		word("cluster_id", "holdfast", clusterIDLimit, validClusterID,
 			func(c *Config) *string { return &c.ClusterID }).
-			helps("name of the cluster; nodes of another cluster are refused"),
+			helps("name of the cluster; nodes of other clusters are refused"),
 		word("data_dir", "", "a path", func(s string) bool { return s != "" },
 			func(c *Config) *string { return &c.DataDir }).
-			helps("directory of this node alone, made if missing; required"),
+			helps("directory of this node alone, created if missing; required"),
 		{
 			name: "peers", kind: "peers", limit: peersLimit,
 			help:  "all nodes of the cluster, the same on every node; required",
@@ -45,8 +45,8 @@ func identitySettings() []setting {
 			value: func(c *Config) pflag.Value { return peersValue(&c.Peers) },
 		},
 		toggle(joinSetting, off, func(c *Config) *bool { return &c.Raft.Join }).
-			helps("whether this node founds no cluster, and waits until holdfast cluster add takes it into one; without " +
-				"effect on a node that has taken part. --join alone is on"),
+			helps("on: wait for holdfast cluster add instead of founding a cluster; ignored once the node is a member; " +
+				"--join alone means on"),
 	}
 }
 
@@ -62,16 +62,16 @@ func listenSettings() []setting {
 	}
 	return []setting{
 		listen("client_listen", ":7400", func(c *Config) *string { return &c.Listen.Client }).
-			helps("port for clients: gRPC"),
+			helps("client port (gRPC)"),
 		listen("raft_listen", ":7401", func(c *Config) *string { return &c.Listen.Raft }).
-			helps("port for nodes: Raft"),
+			helps("Raft port"),
 		listen("peer_listen", ":7402", func(c *Config) *string { return &c.Listen.Peer }).
-			helps("port for nodes: leader and learners, gRPC"),
+			helps("port between leader and learners (gRPC)"),
 		listen("http_listen", ":7403", func(c *Config) *string { return &c.Listen.HTTP }).
-			helps("port for operators: /metrics and /healthz, HTTP"),
+			helps("port for /metrics, /healthz and the console (HTTP)"),
 		word("zk_listen", "", listenLimit+", or empty", func(s string) bool { return s == "" || validListen(s) },
 			func(c *Config) *string { return &c.Listen.ZooKeeper }).
-			helps("port for ZooKeeper's clients, such as :7404; empty: not served. TLS as client_tls says").from("empty"),
+			helps("port for ZooKeeper clients, such as :7404, with the TLS mode of client_tls").from("empty"),
 	}
 }
 
@@ -79,12 +79,12 @@ func otherSettings() []setting {
 	return []setting{
 		duration("drain_timeout", "10s", span[time.Duration]{0, time.Hour},
 			func(c *Config) *time.Duration { return &c.Clients.DrainTimeout }).
-			helps("how long a node that is drained waits for its clients to go before it ends their connections; a stop " +
-				"drains the node first, and takes at most 10 s more"),
+			helps("time that a drained node waits for its clients to leave before it closes their connections; a stop " +
+				"drains first, and takes at most 10 s more"),
 		choice("log_level", "info", []string{"trace", "debug", "info", "warn", "error", "off"},
 			func(c *Config) *string { return &c.Log.Level }).
-			helps("least severe log lines that are written; those about what operators do are left out only when it is off"),
+			helps("least severe log lines written; off drops audit lines too"),
 		choice("log_format", "text", []string{"text", "json"},
-			func(c *Config) *string { return &c.Log.Format }).helps("form of log lines"),
+			func(c *Config) *string { return &c.Log.Format }).helps("format of log lines"),
 	}
 }

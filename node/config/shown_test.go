@@ -26,7 +26,7 @@ func TestShown(t *testing.T) {
 	c.Log.Level = "debug" // as a program may set it
 	want := map[string]string{
 		"node": "flag --node", "min_timeout": "environment HOLDFAST_MIN_TIMEOUT", "max_timeout": "default",
-		"log_level": "program", "super_digest": "environment HOLDFAST_SUPER_DIGEST", "stall_limit": "default",
+		"log_level": "program", "super_digest": "environment HOLDFAST_SUPER_DIGEST", "stall_timeout": "default",
 	}
 	for _, s := range c.Shown(Origins(fs, environ)) {
 		if origin, ok := want[s.Name]; ok && s.Origin != origin {

@@ -15,8 +15,8 @@ type TLS struct {
 	Cert, Key, CA, ClientCA string
 	// ClientAuth and HTTPAuth say whether callers of these ports need certificates.
 	ClientAuth, HTTPAuth secure.Auth
-	// Old lets clients and HTTP speak TLS 1.2.
-	Old bool
+	// AllowTLS12 lets clients and HTTP speak TLS 1.2.
+	AllowTLS12 bool
 }
 
 // On reports whether any port speaks TLS.
@@ -60,26 +60,26 @@ func tlsSettings() []setting {
 	}
 	return []setting{
 		mode("node_tls", func(c *Config) *secure.Mode { return &c.TLS.Nodes }).
-			helps("TLS with certificates of both sides on raft_listen and peer_listen; prefer takes and tries both, for " +
-				"the time of a change"),
+			helps("TLS with certificates of both sides on raft_listen and peer_listen; prefer: with and without, during " +
+				"a change"),
 		mode("client_tls", func(c *Config) *secure.Mode { return &c.TLS.Clients }).
-			helps("TLS on client_listen; prefer takes clients with and without it"),
+			helps("TLS on client_listen; prefer: with and without"),
 		mode("http_tls", func(c *Config) *secure.Mode { return &c.TLS.HTTP }).
-			helps("TLS on http_listen; prefer takes callers with and without it"),
+			helps("TLS on http_listen; prefer: with and without"),
 		file("tls_cert", func(c *Config) *string { return &c.TLS.Cert }).
-			helps("PEM file of this node's certificate, which names the node as holdfast://CLUSTER_ID/node/NUMBER; the " +
-				"node loads the files anew when they change"),
+			helps("PEM file of this node's certificate, with the URI holdfast://CLUSTER_ID/node/NUMBER; reloaded when " +
+				"it changes"),
 		file("tls_key", func(c *Config) *string { return &c.TLS.Key }).helps("PEM file of the certificate's private key"),
 		file("tls_ca", func(c *Config) *string { return &c.TLS.CA }).
-			helps("PEM file of the CAs that sign the certificates of nodes"),
+			helps("PEM file of the CAs of nodes"),
 		file("tls_client_ca", func(c *Config) *string { return &c.TLS.ClientCA }).from("tls_ca").
-			helps("PEM file of the CAs that sign the certificates of clients and of callers of the HTTP port"),
-		auth("client_auth", secure.AuthOptional, func(c *Config) *secure.Auth { return &c.TLS.ClientAuth }).
-			helps("whether clients with TLS need a certificate; optional verifies it where a client has one"),
-		auth("http_auth", secure.AuthNone, func(c *Config) *secure.Auth { return &c.TLS.HTTPAuth }).
-			helps("the same for callers of the HTTP port"),
-		toggle("tls_1_2", off, func(c *Config) *bool { return &c.TLS.Old }).
-			helps("whether clients and callers of the HTTP port may speak TLS 1.2; nodes speak 1.3"),
+			helps("PEM file of the CAs of clients and HTTP callers"),
+		auth("client_cert_auth", secure.AuthOptional, func(c *Config) *secure.Auth { return &c.TLS.ClientAuth }).
+			helps("whether clients with TLS need a certificate; optional verifies one that is given"),
+		auth("http_cert_auth", secure.AuthNone, func(c *Config) *secure.Auth { return &c.TLS.HTTPAuth }).
+			helps("the same for HTTP callers"),
+		toggle("allow_tls_1_2", off, func(c *Config) *bool { return &c.TLS.AllowTLS12 }).
+			helps("on: clients and HTTP callers may use TLS 1.2; nodes use 1.3"),
 	}
 }
 
@@ -108,11 +108,11 @@ func (k *checker) tls() {
 	}
 	if t.Clients == secure.Prefer && t.ClientAuth == secure.AuthRequire {
 		k.clash("must not be require with "+k.other("client_tls")+": clients without TLS have no certificate",
-			"client_auth", "client_tls")
+			"client_cert_auth", "client_tls")
 	}
 	if t.HTTP == secure.Prefer && t.HTTPAuth == secure.AuthRequire {
 		k.clash("must not be require with "+k.other("http_tls")+": callers without TLS have no certificate",
-			"http_auth", "http_tls")
+			"http_cert_auth", "http_tls")
 	}
 }
 

@@ -25,13 +25,12 @@ func tracingSettings() []setting {
 	return []setting{
 		word("trace_endpoint", "", endpointLimit, func(s string) bool { return s == "" || validEndpoint(s) },
 			func(c *Config) *string { return &c.Log.Tracing.Endpoint }).
-			helps("OpenTelemetry collector that gets traces of opens, moves, closes, writes and expiries, by OTLP over gRPC, " +
-				"such as https://otel:4317; http is without TLS; empty: nothing is traced; nodes may differ").from("empty"),
+			helps("OpenTelemetry collector (OTLP over gRPC) for traces of opens, moves, closes, writes and expiries, " +
+				"such as https://otel:4317; empty: no traces").from("empty"),
 		{
 			name: "trace_sample_ratio", def: "1", kind: "number", limit: "0 to 1",
-			help: "which part of the expiries, and of the requests that name no trace, is traced; a request that names one " +
-				"is traced if its caller's trace is",
-			ok: func(c *Config) bool { return c.Log.Tracing.SampleRatio >= 0 && c.Log.Tracing.SampleRatio <= 1 },
+			help: "traced part of the expiries, and of requests without a trace; a request with a trace follows its caller",
+			ok:   func(c *Config) bool { return c.Log.Tracing.SampleRatio >= 0 && c.Log.Tracing.SampleRatio <= 1 },
 			value: func(c *Config) pflag.Value {
 				return &text[float64]{
 					at: &c.Log.Tracing.SampleRatio, kind: "number", parse: parseRatio,
@@ -39,9 +38,9 @@ func tracingSettings() []setting {
 				}
 			},
 		},
-		word("trace_cacert", "", "a path, or empty", func(string) bool { return true },
+		word("trace_ca", "", "a path, or empty", func(string) bool { return true },
 			func(c *Config) *string { return &c.Log.Tracing.CA }).
-			helps("PEM file with the CAs of the collector's certificate; empty: those of the system").from("empty"),
+			helps("PEM file of the CAs of the collector's certificate; empty: the system's").from("empty"),
 	}
 }
 

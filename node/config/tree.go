@@ -11,18 +11,18 @@ import (
 
 // Tree are the settings of the tree.
 type Tree struct {
-	// OpenQuotas lets everybody write quotas whom the access lists allow it.
-	OpenQuotas bool
+	// QuotasByACL lets every client write quotas that the access lists permit.
+	QuotasByACL bool
 	// MaxBytes bounds the memory that the entries of the tree take.
 	MaxBytes uint64
-	// Super is the digest, NAME:HASH, of the client that no access list holds back (P1 of the tree); "" for none.
+	// Super is the digest, NAME:HASH, of the client that no access list holds back (P1 principals); "" for none.
 	Super string
 }
 
-// Limits returns the bounds of the tree that this node has the replicas share while it leads (W8).
+// Limits returns the bounds of the tree that this node has the replicas share while it leads (W8 feature level).
 func (t Tree) Limits() tree.Limits {
 	limits := tree.DefaultLimits()
-	limits.OpenQuotas, limits.Bytes = t.OpenQuotas, int64(t.MaxBytes) //nolint:gosec // at most [tree.MostBytes]
+	limits.OpenQuotas, limits.Bytes = t.QuotasByACL, int64(t.MaxBytes) //nolint:gosec // at most [tree.MaxBytes]
 	return limits
 }
 
@@ -35,17 +35,15 @@ func superDigest(text string) bool {
 
 func treeSettings() []setting {
 	return []setting{
-		number("max_tree_bytes", strconv.Itoa(tree.DefaultBytes), span[uint64]{tree.LeastBytes, tree.MostBytes},
+		number("max_tree_bytes", strconv.Itoa(tree.DefaultBytes), span[uint64]{tree.MinBytes, tree.MaxBytes},
 			func(c *Config) *uint64 { return &c.Tree.MaxBytes }).
-			helps("memory of each node for the entries of the tree, with paths, data, access lists and indexes, as the " +
-				"cluster counts it: what adds to a full tree is refused; the leader's value counts"),
-		toggle("open_quotas", off, func(c *Config) *bool { return &c.Tree.OpenQuotas }).
-			helps("whether everybody may write quotas whom the access lists allow it, not super alone; the leader's " +
-				"value counts"),
+			helps("memory for entries with paths, data, access lists and indexes; the leader's value counts"),
+		toggle("quotas_by_acl", off, func(c *Config) *bool { return &c.Tree.QuotasByACL }).
+			helps("off: only super may write quotas; on: access lists decide; the leader's value counts"),
 		word("super_digest", "", "NAME:HASH, HASH being the SHA-1 of NAME:PASSWORD in base64, or empty", superDigest,
 			func(c *Config) *string { return &c.Tree.Super }).
 			from("empty").hides().
-			helps("the client that no access list of the tree holds back, as clients of this node prove it with " +
-				"NAME:PASSWORD; the same on all nodes; no flag, which other users of the machine would see"),
+			helps("password digest of the client that passes every access list; the same on all nodes; no flag, because " +
+				"other users of the machine see flags"),
 	}
 }

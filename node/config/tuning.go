@@ -11,8 +11,8 @@ type Tuning struct {
 	// SnapshotThreshold is the number of log entries after which a snapshot is due: so many are applied within seconds at
 	// a start.
 	SnapshotThreshold uint64
-	// LogBytes bounds what Raft's log gains until the node asks for a snapshot, and what stays in it after a snapshot (W7
-	// of the tree). Raft itself counts entries, each of which may have 1.5 MiB.
+	// LogBytes bounds what Raft's log gains until the node asks for a snapshot, and what stays in it after a snapshot (W7 size
+	// bounds). Raft itself counts entries, each of which may have 1.5 MiB.
 	LogBytes uint64
 	// TrailingLogs is the number of log entries that stay behind a snapshot, unless fewer of them have LogBytes. A follower
 	// that fetches and installs a large snapshot meanwhile finds the entries after it.

@@ -6,8 +6,8 @@ import (
 	"holdfast/session"
 )
 
-// Look asks whether the leader still leads. Its finding comes back with the number.
-type Look struct {
+// Probe asks whether the leader still leads. Its finding comes back with the number.
+type Probe struct {
 	Number uint64
 	Leader session.Node
 	Term   uint64
@@ -22,24 +22,24 @@ type Canvass struct {
 	Question
 }
 
-// Stand makes this node stand, if Raft is still a follower in the term, and knows the leader or none.
-type Stand struct {
+// Campaign makes this node campaign, if Raft is still a follower in the term, and knows the leader or none.
+type Campaign struct {
 	Leader session.Node
 	Term   uint64
-	// Opened is the number of connections so far of the leader. Another one since then takes the decision back. With the
-	// evidence Silent, a heartbeat does: Raft has heard nothing for Silence.
+	// Opened is the number of connections so far of the leader. Another one since then takes the decision back. With
+	// the evidence Silent, a heartbeat does: Raft has received nothing for Silence.
 	Opened  uint64
 	Silence time.Duration
 	// Backers are the voters that back this node, without itself. Evidence is why it finds the leader gone.
 	Backers  []session.Node
 	Evidence Finding
-	// Since is when the look that found the leader gone began: when the other side ended the leader's last connection, or
-	// when another voter asked. With the evidence Silent it is when Raft last heard of the leader.
+	// Since is when the probe that found the leader gone began: when the other side ended the leader's last connection,
+	// or when another voter asked. With the evidence Silent it is the time of the leader's last heartbeat.
 	Since time.Time
 }
 
-// Current reports whether the reason to stand is still there.
-func (s Stand) Current(f Facts) bool {
+// Current reports whether the reason to campaign is still there.
+func (s Campaign) Current(f Facts) bool {
 	if !f.Follows || f.Term != s.Term || f.Leader != 0 && f.Leader != s.Leader {
 		return false
 	}
@@ -52,9 +52,9 @@ func (s Stand) Current(f Facts) bool {
 
 // Effects are what to do after an event. Everything else that was to be done before still is.
 type Effects struct {
-	Look    *Look
-	Canvass *Canvass
-	Stand   *Stand
+	Probe    *Probe
+	Canvass  *Canvass
+	Campaign *Campaign
 	// Wake is when to call [Machine.Wake] at the latest, the zero time for never.
 	Wake time.Time
 }

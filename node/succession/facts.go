@@ -30,11 +30,11 @@ type Facts struct {
 	Term   uint64
 	Leader session.Node
 	Leads  bool
-	// Follows says that Raft is in the state of a follower: it does not stand, and does not lead.
+	// Follows says that Raft is in the state of a follower: it neither campaigns nor leads.
 	Follows bool
-	// Silence is how long ago Raft heard of its leader, or voted.
+	// Silence is the time since Raft last received a heartbeat, or voted.
 	Silence time.Duration
-	// Last returns the last entry of this node's log. It is called only while somebody stands.
+	// Last returns the last entry of this node's log. It is called only while a voter asks for backing.
 	Last func() Entry
 	// Voters are the voters of the newest configuration.
 	Voters []session.Node
@@ -52,7 +52,7 @@ type Question struct {
 	Last   Entry
 }
 
-// Finding is the answer of an address at which the leader was asked whether it leads.
+// Finding is the answer of the leader's address to a probe: whether the leader leads.
 type Finding uint8
 
 // Findings.
@@ -64,14 +64,13 @@ const (
 	// Leading and NotLeading are what the process there says of the term.
 	Leading
 	NotLeading
-	// Silent says that nothing was heard of the leader for long, although its connections are open. It is no finding of
-	// a look.
+	// Silent says that the leader sent no heartbeat for long, although its connections are open. No probe finds it.
 	Silent
 )
 
 // String returns the finding in words.
 func (f Finding) String() string {
 	return [...]string{
-		"no answer", "connection refused", "it leads", "it does not lead", "nothing heard",
+		"no answer", "connection refused", "it leads", "it does not lead", "no heartbeat",
 	}[f]
 }

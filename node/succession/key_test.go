@@ -37,7 +37,7 @@ func (w *world) key() string {
 		if m := v.machine; m != nil {
 			num(since(m.awake), since(m.next), since(m.known), int64(m.term), int64(m.leader), int64(m.bond.to),
 				since(m.bond.until))
-			yes(m.follows, m.heard)
+			yes(m.follows, m.leaderOfTerm)
 			num(int64(m.sight.of), int64(m.sight.view), since(m.sight.since), since(m.sight.again), int64(m.sight.wait),
 				int64(m.sight.opened), int64(m.sight.evidence))
 			num(int64(m.run.phase), since(m.run.began), since(m.run.next), int64(m.run.retry))
@@ -57,9 +57,9 @@ func (w *world) underWay() string {
 		if !l.answer {
 			m = w.at(l.from).machine
 		}
-		if m != nil && len(m.run.asked) > 0 {
-			if ago := m.run.newest - l.number; l.number <= m.run.newest && ago < uint64(len(m.run.asked)) {
-				asked = m.run.asked[uint64(len(m.run.asked))-1-ago].Sub(epoch)
+		if m != nil && len(m.run.canvassedAt) > 0 {
+			if ago := m.run.newest - l.number; l.number <= m.run.newest && ago < uint64(len(m.run.canvassedAt)) {
+				asked = m.run.canvassedAt[uint64(len(m.run.canvassedAt))-1-ago].Sub(epoch)
 			}
 		}
 		all = append(all, fmt.Sprint("l", l.from, l.to, asked, l.answer, l.q.Term))

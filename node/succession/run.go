@@ -10,14 +10,15 @@ import (
 type phase uint8
 
 const (
-	// idle: nothing. turn: waits for its turn. asks: asks the others. stands: it has been told to stand.
+	// idle: nothing. turn: waits for its turn. asking: asks the others for backing. campaigning: Raft has the order to
+	// campaign.
 	idle phase = iota
 	turn
-	asks
-	stands
+	asking
+	campaigning
 )
 
-// run is what this node does to stand in a leader's place.
+// run is this node's way to a campaign in a leader's place.
 type run struct {
 	phase phase
 	// began is when this node first found the leader gone. Span counts from it.
@@ -25,25 +26,26 @@ type run struct {
 	// next is the moment of the next step of the phase.
 	next  time.Time
 	retry time.Duration
-	// newest is the number of the newest canvass. asked are the moments of the canvasses since the phase asks began.
-	newest uint64
-	asked  []time.Time
+	// newest is the number of the newest canvass. canvassedAt are the moments of the canvasses since the phase asking
+	// began.
+	newest      uint64
+	canvassedAt []time.Time
 	// backed is until when the backing of each voter counts.
 	backed map[session.Node]time.Time
 }
 
-// rest ends what this node does to stand. The time that it has spent counts.
+// rest ends this node's way to a campaign. The time that has passed counts.
 func (m *Machine) rest() {
-	m.run.phase, m.run.asked, m.run.backed = idle, nil, nil
+	m.run.phase, m.run.canvassedAt, m.run.backed = idle, nil, nil
 }
 
-// eligible reports whether this node may stand: it votes, and Raft follows. TimeoutNow would do nothing good in another
-// state. A candidate is in an election already.
+// eligible reports whether this node may campaign: it votes, and Raft follows. TimeoutNow helps only a follower: a
+// candidate is in an election already.
 func (m *Machine) eligible(f Facts) bool {
 	return f.Follows && f.votes(m.self) && m.leader != 0 && m.leader != m.self
 }
 
-// advance goes on with standing in the place of a leader that is gone.
+// advance continues towards a campaign in the place of a leader that is gone.
 func (m *Machine) advance(now time.Time, f Facts, e *Effects) {
 	r := &m.run
 	if !m.finds(now, f, m.leader) {
@@ -65,14 +67,14 @@ func (m *Machine) advance(now time.Time, f Facts, e *Effects) {
 	if r.phase == idle && !now.Before(m.bond.until) {
 		r.phase, r.next = turn, later(r.began, m.bond.until).Add(Turn*time.Duration(m.rank(f)))
 	}
-	if r.phase == stands && !now.Before(r.next) { // Raft has not moved
+	if r.phase == campaigning && !now.Before(r.next) { // Raft has not moved
 		r.phase, r.next = turn, now
 	}
 	if r.phase == turn && !now.Before(r.next) {
-		r.phase, r.retry, r.asked, r.backed = asks, firstRetry, nil, map[session.Node]time.Time{}
+		r.phase, r.retry, r.canvassedAt, r.backed = asking, firstRetry, nil, map[session.Node]time.Time{}
 		r.next = now
 	}
-	if r.phase == asks {
+	if r.phase == asking {
 		m.canvass(now, f, e)
 	}
 }
@@ -88,7 +90,7 @@ func (m *Machine) rank(f Facts) int {
 	return n
 }
 
-// canvass asks voters that do not back this node yet, and stands once a majority does.
+// canvass asks the remaining voters to back this node, and campaigns once a majority backs it.
 func (m *Machine) canvass(now time.Time, f Facts, e *Effects) {
 	r := &m.run
 	var backers, others []session.Node
@@ -102,14 +104,14 @@ func (m *Machine) canvass(now time.Time, f Facts, e *Effects) {
 		}
 	}
 	if len(backers)+1 > len(f.Voters)/2 {
-		r.phase, r.next = stands, now.Add(Bond)
+		r.phase, r.next = campaigning, now.Add(Bond)
 		m.bond = bond{m.self, r.next}
-		e.Stand = &Stand{
+		e.Campaign = &Campaign{
 			Leader: m.leader, Term: m.term, Opened: m.sight.opened, Silence: m.silence, Backers: backers,
 			Evidence: m.sight.evidence, Since: m.sight.since,
 		}
 		if m.sight.view != gone {
-			e.Stand.Evidence, e.Stand.Since = Silent, now.Add(-f.Silence)
+			e.Campaign.Evidence, e.Campaign.Since = Silent, now.Add(-f.Silence)
 		}
 		return
 	}
@@ -117,7 +119,7 @@ func (m *Machine) canvass(now time.Time, f Facts, e *Effects) {
 		return
 	}
 	r.newest++
-	r.asked, r.next = append(r.asked, now), now.Add(r.retry)
+	r.canvassedAt, r.next = append(r.canvassedAt, now), now.Add(r.retry)
 	r.retry = min(2*r.retry, lastRetry)
 	m.bond = bond{m.self, now.Add(Bond)}
 	e.Canvass = &Canvass{r.newest, others, Question{m.leader, m.term, f.Last()}}

@@ -21,8 +21,8 @@ type scope struct {
 	faults faults
 	// patient voters take no silence for evidence.
 	patient bool
-	// until bounds the time of the histories, events the number of their events; 0 for no bound. A sample is not searched
-	// completely.
+	// until bounds the time of the histories, events the number of their events; 0 for no bound. A sample is not
+	// searched completely.
 	until  time.Duration
 	events int
 	sample bool
@@ -181,7 +181,7 @@ func TestHowLongItTakes(t *testing.T) {
 				}
 				want := time.Duration(0)
 				if silent {
-					want = Patience
+					want = AnswerTimeout
 				}
 				if len(w.stood) != 1 || w.stood[0].node != 2 || w.stood[0].at != want {
 					t.Fatalf("stood: %+v, want node 2 after %v:\n%s", w.stood, want, w.story())

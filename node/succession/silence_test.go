@@ -19,7 +19,7 @@ func TestF1ALeaderThatFreezes(t *testing.T) {
 	m := New(2, limit)
 	e := m.Wake(epoch.Add(-time.Hour), open(0))
 	for at := e.Wake; at.Before(epoch); at = e.Wake {
-		if e = m.Wake(at, open(0)); e.Canvass != nil || e.Wake.Sub(at) != limit/looksPerSilence {
+		if e = m.Wake(at, open(0)); e.Canvass != nil || e.Wake.Sub(at) != limit/probesPerTimeout {
 			t.Fatalf("in calm: %+v", e)
 		}
 	}
@@ -27,7 +27,7 @@ func TestF1ALeaderThatFreezes(t *testing.T) {
 	var asked *Canvass
 	for at := e.Wake; asked == nil; at = e.Wake {
 		silent := at.Sub(epoch)
-		if silent > limit+limit/looksPerSilence {
+		if silent > limit+limit/probesPerTimeout {
 			t.Fatal("it asks nobody")
 		}
 		e = m.Wake(at, open(silent))
@@ -35,13 +35,13 @@ func TestF1ALeaderThatFreezes(t *testing.T) {
 			t.Fatalf("it asks after %v", silent)
 		}
 	}
-	now := m.run.asked[0]
+	now := m.run.canvassedAt[0]
 	heard := *m
 	if e := heard.Wake(now, open(time.Millisecond)); e.Canvass != nil || heard.run.phase != idle {
 		t.Error("a heartbeat does not take it back")
 	}
 	m.Backed(now, open(limit), asked.Number, 3)
-	stand := m.Backed(now, open(limit), asked.Number, 4).Stand
+	stand := m.Backed(now, open(limit), asked.Number, 4).Campaign
 	if stand == nil || stand.Evidence != Silent || !stand.Current(open(limit)) || stand.Current(open(limit-1)) {
 		t.Errorf("with a majority: %+v", stand)
 	}
@@ -60,7 +60,7 @@ func TestF1APauseIsNoSilence(t *testing.T) {
 		for at := e.Wake; at.Before(epoch); at = e.Wake {
 			e = m.Wake(at, facts(links(Links{Open: 2, Opened: 3})))
 		}
-		if got, _ := m.Asked(e.Wake.Add(late), frozen, 3, wants); got != want {
+		if got, _ := m.OnQuestion(e.Wake.Add(late), frozen, 3, wants); got != want {
 			t.Errorf("woken %v late: backs %v", late, got)
 		}
 	}

@@ -32,10 +32,10 @@ func finding(t *testing.T, found Finding) *Machine {
 		f.Links = func(session.Node) Links { return Links{Open: 1, Opened: 3} }
 	}))
 	e := m.Wake(epoch, facts(nil))
-	if e.Look == nil || e.Look.Leader != 1 || e.Look.Term != 5 {
+	if e.Probe == nil || e.Probe.Leader != 1 || e.Probe.Term != 5 {
 		t.Fatalf("the end of the connections: %+v, want a look", e)
 	}
-	m.Found(epoch, facts(nil), e.Look.Number, found)
+	m.Found(epoch, facts(nil), e.Probe.Number, found)
 	return m
 }
 
@@ -70,7 +70,7 @@ func TestF2Backs(t *testing.T) {
 		"had a new connection": {Refused, links(Links{0, 4, true}), 3, wants, false},
 	} {
 		m := finding(t, tt.found)
-		if got, _ := m.Asked(epoch.Add(time.Millisecond), facts(tt.change), tt.from, tt.q); got != tt.backs {
+		if got, _ := m.OnQuestion(epoch.Add(time.Millisecond), facts(tt.change), tt.from, tt.q); got != tt.backs {
 			t.Errorf("%s: backs %v, want %v", name, got, tt.backs)
 		}
 	}
@@ -81,7 +81,7 @@ func TestF2OfAnotherTerm(t *testing.T) {
 	for _, term := range []uint64{4, 6} {
 		q := wants
 		q.Term = term
-		if backs, _ := finding(t, Refused).Asked(epoch, facts(nil), 3, q); backs {
+		if backs, _ := finding(t, Refused).OnQuestion(epoch, facts(nil), 3, q); backs {
 			t.Errorf("backed in term %d, the node is in term 5", term)
 		}
 	}
@@ -93,8 +93,8 @@ func TestF1Silence(t *testing.T) {
 	for _, at := range []struct {
 		after time.Duration
 		backs bool
-	}{{Patience - 1, false}, {Patience, true}} {
-		if backs, _ := m.Asked(epoch.Add(at.after), facts(nil), 3, wants); backs != at.backs {
+	}{{AnswerTimeout - 1, false}, {AnswerTimeout, true}} {
+		if backs, _ := m.OnQuestion(epoch.Add(at.after), facts(nil), 3, wants); backs != at.backs {
 			t.Errorf("after %v: backs %v", at.after, backs)
 		}
 	}
@@ -103,18 +103,18 @@ func TestF1Silence(t *testing.T) {
 	for name, f := range map[string]Facts{"closed here": closed, "no leader heard": unheard} {
 		m := New(4, 0)
 		m.Wake(epoch.Add(-time.Hour), f)
-		backs, e := m.Asked(epoch, f, 3, wants)
-		if backs || e.Look == nil {
-			t.Fatalf("%s: backs %v, looks %+v; want a look", name, backs, e.Look)
+		backs, e := m.OnQuestion(epoch, f, 3, wants)
+		if backs || e.Probe == nil {
+			t.Fatalf("%s: backs %v, looks %+v; want a look", name, backs, e.Probe)
 		}
-		m.Found(epoch, f, e.Look.Number, Unclear)
-		m.Wake(epoch.Add(Patience), f)
-		backs, e = m.Asked(epoch.Add(Patience), f, 3, wants)
-		if backs || e.Look == nil {
-			t.Fatalf("%s: silence is taken for an end: backs %v, looks %+v", name, backs, e.Look)
+		m.Found(epoch, f, e.Probe.Number, Unclear)
+		m.Wake(epoch.Add(AnswerTimeout), f)
+		backs, e = m.OnQuestion(epoch.Add(AnswerTimeout), f, 3, wants)
+		if backs || e.Probe == nil {
+			t.Fatalf("%s: silence is taken for an end: backs %v, looks %+v", name, backs, e.Probe)
 		}
-		m.Found(epoch.Add(Patience), f, e.Look.Number, Refused)
-		if backs, _ = m.Asked(epoch.Add(Patience), f, 3, wants); !backs {
+		m.Found(epoch.Add(AnswerTimeout), f, e.Probe.Number, Refused)
+		if backs, _ = m.OnQuestion(epoch.Add(AnswerTimeout), f, 3, wants); !backs {
 			t.Errorf("%s: a refused connection is no evidence", name)
 		}
 	}
@@ -124,16 +124,16 @@ func TestF1Silence(t *testing.T) {
 func TestF3Bound(t *testing.T) {
 	m := finding(t, Refused)
 	third := func(after time.Duration) bool {
-		backs, _ := m.Asked(epoch.Add(after), facts(nil), 2, wants)
+		backs, _ := m.OnQuestion(epoch.Add(after), facts(nil), 2, wants)
 		return backs
 	}
-	if backs, e := m.Asked(epoch, facts(nil), 3, wants); !backs || !e.Wake.Equal(epoch.Add(Bond)) {
+	if backs, e := m.OnQuestion(epoch, facts(nil), 3, wants); !backs || !e.Wake.Equal(epoch.Add(Bond)) {
 		t.Fatalf("backs %v, wakes %v", backs, e.Wake)
 	}
 	if e := m.Wake(epoch.Add(Bond-1), facts(nil)); e.Canvass != nil || third(Bond-1) {
 		t.Error("a bound node asks, or backs a third")
 	}
-	if backs, _ := m.Asked(epoch.Add(Bond-1), facts(nil), 3, wants); !backs {
+	if backs, _ := m.OnQuestion(epoch.Add(Bond-1), facts(nil), 3, wants); !backs {
 		t.Error("a bound node does not back the same node again")
 	}
 	if third(2*Bond-2) || !third(2*Bond-1) {
@@ -147,7 +147,7 @@ func TestF3Bound(t *testing.T) {
 	m.Wake(epoch, next)
 	for after, want := range map[time.Duration]bool{Bond - 1: false, Bond: true} {
 		c := *m
-		if backs, _ := c.Asked(epoch.Add(after), next, 3, q); backs != want {
+		if backs, _ := c.OnQuestion(epoch.Add(after), next, 3, q); backs != want {
 			t.Errorf("%v after a new term: backs %v", after, backs)
 		}
 	}
@@ -159,9 +159,9 @@ func TestF3AStartBinds(t *testing.T) {
 	for after, want := range map[time.Duration]bool{Bond - 1: false, Bond: true} {
 		m := New(4, 0)
 		m.Wake(epoch, unheard)
-		_, e := m.Asked(epoch, unheard, 3, wants)
-		m.Found(epoch, unheard, e.Look.Number, Refused)
-		if backs, _ := m.Asked(epoch.Add(after), unheard, 3, wants); backs != want {
+		_, e := m.OnQuestion(epoch, unheard, 3, wants)
+		m.Found(epoch, unheard, e.Probe.Number, Refused)
+		if backs, _ := m.OnQuestion(epoch.Add(after), unheard, 3, wants); backs != want {
 			t.Errorf("%v after a start: backs %v", after, backs)
 		}
 	}
@@ -183,42 +183,42 @@ func TestF3Yields(t *testing.T) {
 	}
 	now := epoch.Add(2*Turn + time.Millisecond)
 	m, _ := begin()
-	if backs, _ := m.Asked(now, facts(nil), 5, wants); backs {
+	if backs, _ := m.OnQuestion(now, facts(nil), 5, wants); backs {
 		t.Error("it yields to a larger number")
 	}
 	longer := wants
 	longer.Last.Index++
-	if backs, _ := m.Asked(now, facts(nil), 5, longer); !backs {
+	if backs, _ := m.OnQuestion(now, facts(nil), 5, longer); !backs {
 		t.Error("it does not yield to a longer log")
 	}
 	m, c := begin()
 	m.Backed(now, facts(nil), c.Number, 2)
-	if backs, _ := m.Asked(now, facts(nil), 3, wants); !backs {
+	if backs, _ := m.OnQuestion(now, facts(nil), 3, wants); !backs {
 		t.Error("it does not yield to a smaller number")
 	}
-	if e := m.Backed(now, facts(nil), c.Number, 5); e.Stand != nil {
+	if e := m.Backed(now, facts(nil), c.Number, 5); e.Campaign != nil {
 		t.Error("it stands although it has yielded")
 	}
 	m, _ = begin()
 	again := epoch.Add(2*Turn + firstRetry)
-	if backs, e := m.Asked(again, facts(nil), 3, wants); !backs || e.Canvass != nil {
+	if backs, e := m.OnQuestion(again, facts(nil), 3, wants); !backs || e.Canvass != nil {
 		t.Errorf("asked as it is about to ask again: backs %v, asks %+v", backs, e.Canvass)
 	}
-	if backs, e := m.Asked(again, facts(nil), 5, longer); backs || e.Canvass != nil {
+	if backs, e := m.OnQuestion(again, facts(nil), 5, longer); backs || e.Canvass != nil {
 		t.Errorf("after it has yielded: backs another %v, asks %+v", backs, e.Canvass)
 	}
 	m, _ = begin()
-	if backs, e := m.Asked(again, facts(nil), 5, wants); backs || e.Canvass == nil {
+	if backs, e := m.OnQuestion(again, facts(nil), 5, wants); backs || e.Canvass == nil {
 		t.Errorf("it does not ask again, because a larger number asks: backs %v", backs)
 	}
 	m, c = begin()
 	m.Backed(now, facts(nil), c.Number, 2)
 	e := m.Backed(now, facts(nil), c.Number, 5)
-	if e.Stand == nil || e.Stand.Leader != 1 || e.Stand.Term != 5 || len(e.Stand.Backers) != 2 ||
-		!e.Stand.Current(facts(nil)) {
-		t.Fatalf("with a majority: %+v", e.Stand)
+	if e.Campaign == nil || e.Campaign.Leader != 1 || e.Campaign.Term != 5 || len(e.Campaign.Backers) != 2 ||
+		!e.Campaign.Current(facts(nil)) {
+		t.Fatalf("with a majority: %+v", e.Campaign)
 	}
-	if backs, _ := m.Asked(now, facts(nil), 2, longer); backs {
+	if backs, _ := m.OnQuestion(now, facts(nil), 2, longer); backs {
 		t.Error("it yields although it stands")
 	}
 	for name, f := range map[string]Facts{
@@ -227,8 +227,8 @@ func TestF3Yields(t *testing.T) {
 		"no follower":        facts(func(f *Facts) { f.Follows = false }),
 		"another connection": facts(links(Links{Opened: 4, Lost: true})),
 	} {
-		if e.Stand.Current(f) {
-			t.Errorf("%s: the reason to stand is still there", name)
+		if e.Campaign.Current(f) {
+			t.Errorf("%s: the reason to campaign is still there", name)
 		}
 	}
 	// Raft has not moved: again after 500 ms.
@@ -248,10 +248,10 @@ func TestF4AnswersCountFor250ms(t *testing.T) {
 	m.Backed(asked, facts(nil), first.Number, 2)
 	c := *m
 	c.run.backed = map[session.Node]time.Time{2: m.run.backed[2]}
-	if e := c.Backed(asked.Add(counts-1), facts(nil), first.Number, 3); e.Stand == nil {
+	if e := c.Backed(asked.Add(counts-1), facts(nil), first.Number, 3); e.Campaign == nil {
 		t.Error("answers of the last 250 ms do not count")
 	}
-	if e := m.Backed(asked.Add(counts), facts(nil), first.Number, 3); e.Stand != nil {
+	if e := m.Backed(asked.Add(counts), facts(nil), first.Number, 3); e.Campaign != nil {
 		t.Error("answers to older questions count")
 	}
 }
@@ -275,7 +275,7 @@ func TestF4EndsAfterASecond(t *testing.T) {
 		times[len(times)-1] >= Span || !e.Wake.IsZero() {
 		t.Errorf("asked at %v, next %v", times, e.Wake)
 	}
-	if backs, _ := m.Asked(now.Add(time.Hour), facts(nil), 3, wants); !backs {
+	if backs, _ := m.OnQuestion(now.Add(time.Hour), facts(nil), 3, wants); !backs {
 		t.Error("it backs nobody after that")
 	}
 }
@@ -285,14 +285,14 @@ func TestALeaderThatSteppedDown(t *testing.T) {
 	m := New(1, 0)
 	leads := facts(func(f *Facts) { f.Leads, f.Follows = true, false })
 	m.Wake(epoch.Add(-time.Hour), leads)
-	if backs, _ := m.Asked(epoch, leads, 3, wants); backs || !Leads(leads, 5) || !Leads(leads, 4) || Leads(leads, 6) {
+	if backs, _ := m.OnQuestion(epoch, leads, 3, wants); backs || !Leads(leads, 5) || !Leads(leads, 4) || Leads(leads, 6) {
 		t.Error("a leader backs another, or denies that it leads")
 	}
 	stepped := facts(func(f *Facts) { f.Leader = 0 })
-	if backs, _ := m.Asked(epoch, stepped, 3, wants); !backs || Leads(stepped, 5) {
+	if backs, _ := m.OnQuestion(epoch, stepped, 3, wants); !backs || Leads(stepped, 5) {
 		t.Error("a leader that stepped down backs nobody, or says that it leads")
 	}
-	if e := m.Wake(epoch.Add(time.Hour), stepped); e.Look != nil || e.Canvass != nil {
+	if e := m.Wake(epoch.Add(time.Hour), stepped); e.Probe != nil || e.Canvass != nil {
 		t.Error("it looks after itself")
 	}
 }

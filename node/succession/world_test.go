@@ -14,11 +14,12 @@ import (
 // Each action works on a copy.
 type world struct {
 	now time.Duration
-	// lives says that node 1 runs and leads, frozen that it does not run for now: its connections stay open, and nothing
-	// comes.
+	// lives says that node 1 runs and leads, frozen that it does not run for now: its connections stay open, and
+	// nothing comes.
 	lives, frozen bool
 	nodes         []voter
-	// letters are questions and answers under way, orders what machines have told Raft to do, looks the looks under way.
+	// letters are questions and answers under way, orders what machines have told Raft to do, looks the looks under
+	// way.
 	letters []letter
 	orders  []order
 	looks   []look
@@ -63,7 +64,7 @@ type letter struct {
 type order struct {
 	node session.Node
 	at   time.Duration
-	Stand
+	Campaign
 }
 
 type look struct {
@@ -94,7 +95,7 @@ func newWorld(s scope) *world {
 	for i := 1; i < s.size; i++ {
 		n, v := session.Node(i+1), &w.nodes[i]
 		v.machine = New(n, silence)
-		for at := epoch.Add(-2 * limit); at.Before(epoch); at = at.Add(limit / looksPerSilence) {
+		for at := epoch.Add(-2 * limit); at.Before(epoch); at = at.Add(limit / probesPerTimeout) {
 			v.machine.Wake(at, w.facts(n))
 		}
 		if !s.lives || v.cut {
@@ -193,7 +194,7 @@ func (w *world) clone() *world {
 	for i := range w.nodes {
 		if m := w.nodes[i].machine; m != nil {
 			c := *m
-			c.run.asked, c.run.backed = slices.Clone(m.run.asked), maps.Clone(m.run.backed)
+			c.run.canvassedAt, c.run.backed = slices.Clone(m.run.canvassedAt), maps.Clone(m.run.backed)
 			w.nodes[i].machine = &c
 		}
 	}
@@ -204,8 +205,8 @@ func (w *world) clone() *world {
 
 // does notes what a machine returned.
 func (w *world) does(n session.Node, e Effects) {
-	if e.Look != nil {
-		w.looks = append(w.looks, look{n, e.Look.Number})
+	if e.Probe != nil {
+		w.looks = append(w.looks, look{n, e.Probe.Number})
 		w.tell("%d looks", n)
 	}
 	if e.Canvass != nil {
@@ -217,9 +218,9 @@ func (w *world) does(n session.Node, e Effects) {
 		}
 		w.tell("%d asks %v", n, e.Canvass.Voters)
 	}
-	if e.Stand != nil {
-		w.tell("%d is to stand in term %d, backed by %v: %v", n, e.Stand.Term, e.Stand.Backers, e.Stand.Evidence)
-		w.decides(order{n, w.now, *e.Stand})
+	if e.Campaign != nil {
+		w.tell("%d is to stand in term %d, backed by %v: %v", n, e.Campaign.Term, e.Campaign.Backers, e.Campaign.Evidence)
+		w.decides(order{n, w.now, *e.Campaign})
 	}
 	w.at(n).wake = e.Wake
 }
@@ -266,7 +267,7 @@ func (w *world) deliver(l letter) {
 		w.does(l.to, v.machine.Backed(w.time(), w.facts(l.to), l.number, l.from))
 		return
 	}
-	backs, e := v.machine.Asked(w.time(), w.facts(l.to), l.from, l.q)
+	backs, e := v.machine.OnQuestion(w.time(), w.facts(l.to), l.from, l.q)
 	w.tell("%d is asked by %d, backs it: %v", l.to, l.from, backs)
 	w.does(l.to, e)
 	if backs { // nobody waits for a no

@@ -1,4 +1,4 @@
-// Package watchdog decides when a node has stalled. It is told what is under way and what time it is.
+// Package watchdog decides when a node has stalled. Callers report the operations in flight and the time.
 package watchdog
 
 import (
@@ -24,28 +24,28 @@ const (
 
 func (r reason) String() string { return [Reasons]string{"disk", "apply", "directory"}[r] }
 
-// looksPerLimit is the number of looks in the time of one limit.
-const looksPerLimit = 8
+// scansPerLimit is the number of scans in the time of one limit.
+const scansPerLimit = 8
 
-// operation is an operation under way that must end soon.
+// operation is an operation in flight that must end soon.
 type operation struct {
 	number uint64
 	Reason reason
 	Doing  string
 	// index is that of the entry, of an operation of OnApply.
 	index uint64
-	// began is when the operation began. late is the lateness of looks until then.
+	// began is when the operation began. late is the lateness of scans until then.
 	began time.Duration
 	late  lateness
 }
 
-// lateness is the time by which looks came late, in total.
+// lateness is the time by which scans came late, in total.
 type lateness struct {
-	// paused counts looks that were late by more than the limit: the process did not run. slow counts all other looks.
+	// paused counts scans that were late by more than the limit: the process did not run. slow counts all other scans.
 	paused, slow time.Duration
 }
 
-// plus returns l with one more look that was late by a time.
+// plus returns l with one more scan that was late by a time.
 func (l lateness) plus(late, limit time.Duration) lateness {
 	switch {
 	case late > limit:
@@ -60,8 +60,8 @@ func (l lateness) plus(late, limit time.Duration) lateness {
 // itself does not run. Raft does not notice: a leader with a hanging disk goes on sending heartbeats and leads for
 // ever. A follower with a hanging disk goes on answering them, so that a leader without a quorum of disks stays leader.
 //
-// The watchdog decides only from what its callers report and from its clock. Time by which its own looks came late does
-// not count: a process that was paused in the middle of a write has not waited for the disk. For looks that are each
+// The watchdog decides only from what its callers report and from its clock. Time by which its own scans came late does
+// not count: a process that was paused in the middle of a write has not waited for the disk. For scans that are each
 // late by at most the limit, an operation is credited with one limit in total. So the watchdog notices a hanging disk
 // after three limits and a period, even if the process is always late. Safe for concurrent use.
 type Watchdog struct {
@@ -70,47 +70,47 @@ type Watchdog struct {
 	base          time.Time
 
 	mu sync.Mutex
-	// looked is when the latest look was. late is the lateness of all looks. looks says that looks have begun.
+	// scanned is the time of the latest scan. late is the lateness of all scans. scanning says that scans have begun.
 	// guarded by mu
-	looked time.Duration
-	late   lateness
-	looks  bool
-	// under has the operations under way, oldest first. guarded by mu
+	scanned  time.Duration
+	late     lateness
+	scanning bool
+	// under has the operations in flight, oldest first. guarded by mu
 	under []operation
 	// number is the number of the newest operation. guarded by mu
 	number uint64
 	// lost says what is wrong with the data directory, zero for nothing. guarded by mu
 	lost operation
-	// stalls has for each reason the operation that had lasted longer than the limit at the latest look, zero for none.
+	// stalls has for each reason the operation that had lasted longer than the limit at the latest scan, zero for none.
 	// guarded by mu
 	stalls [Reasons]operation
-	// stalled counts the stalls of each reason. pauses counts the looks that were late by more than the limit.
+	// stalled counts the stalls of each reason. pauses counts the scans that were late by more than the limit.
 	// guarded by mu
 	stalled [Reasons]uint64
 	pauses  uint64
 	// elsewhere is the highest index that another voter has applied, as far as is known. guarded by mu
 	elsewhere uint64
-	// gone says why the node has stepped out for good, nil while it has not. guarded by mu
-	gone error
+	// failure is why the node has stepped out for good, nil while it has not. guarded by mu
+	failure error
 }
 
 // NewWatchdog returns a watchdog that reads the time from now. The times must have a monotonic reading.
 func NewWatchdog(limit time.Duration, now func() time.Time) *Watchdog {
-	return &Watchdog{Limit: limit, Period: limit / looksPerLimit, now: now, base: now()}
+	return &Watchdog{Limit: limit, Period: limit / scansPerLimit, now: now, base: now()}
 }
 
 // moment returns the time since the watchdog was made.
 func (w *Watchdog) moment() time.Duration { return w.now().Sub(w.base) }
 
-// overdue returns by how much the next look is late at a moment. Called with mu held.
+// overdue returns by how much the next scan is late at a moment. Called with mu held.
 func (w *Watchdog) overdue(moment time.Duration) time.Duration {
-	if !w.looks {
+	if !w.scanning {
 		return 0
 	}
-	return max(0, moment-w.looked-w.Period)
+	return max(0, moment-w.scanned-w.Period)
 }
 
-// lasted returns how long o has lasted at a moment, without the time that does not count. late is the lateness of looks
+// lasted returns how long o has lasted at a moment, without the time that does not count. late is the lateness of scans
 // until that moment. Called with mu held.
 func (w *Watchdog) lasted(o operation, moment time.Duration, late lateness) time.Duration {
 	return moment - o.began - (late.paused - o.late.paused) - min(late.slow-o.late.slow, w.Limit)
@@ -132,7 +132,7 @@ func (w *Watchdog) begin(o operation) uint64 {
 	defer w.mu.Unlock()
 	w.number++
 	o.number, o.began = w.number, moment
-	o.late = w.late.plus(w.overdue(moment), w.Limit) // a look that is late now counts, though it has not come yet
+	o.late = w.late.plus(w.overdue(moment), w.Limit) // a scan that is late now counts, though it has not come yet
 	w.under = append(w.under, o)
 	return w.number
 }
@@ -171,20 +171,20 @@ func (w *Watchdog) AppliedElsewhere(index uint64) {
 	w.elsewhere = max(w.elsewhere, index)
 }
 
-// Start notes that looks come each period from now on.
+// Start notes that scans come each period from now on.
 func (w *Watchdog) Start() {
 	moment := w.moment()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.looked, w.looks = moment, true
+	w.scanned, w.scanning = moment, true
 }
 
-// Finding is the news of a look.
+// Finding is what a scan found.
 type Finding struct {
 	// Began has the operations that have become a stall, Ended the operations that no longer are one. Lasted is how
 	// long each has lasted.
 	Began, Ended []stall
-	// Paused is the lateness of the look when it is more than the limit, else 0.
+	// Paused is the lateness of the scan when it is more than the limit, else 0.
 	Paused time.Duration
 }
 
@@ -193,19 +193,19 @@ type stall struct {
 	Lasted time.Duration
 }
 
-// Look judges the operations under way.
-func (w *Watchdog) Look() Finding {
+// Scan checks the operations in flight for stalls.
+func (w *Watchdog) Scan() Finding {
 	moment := w.moment()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var f Finding
-	late := max(0, moment-w.looked-w.Period)
+	late := max(0, moment-w.scanned-w.Period)
 	w.late = w.late.plus(late, w.Limit)
 	if late > w.Limit {
 		w.pauses++
 		f.Paused = late
 	}
-	w.looked = moment
+	w.scanned = moment
 	for r := range Reasons {
 		before, after := w.stalls[r], w.stalling(r)
 		if before.number == after.number {
@@ -224,7 +224,7 @@ func (w *Watchdog) Look() Finding {
 	return f
 }
 
-// stalling returns the oldest operation of a reason if it had lasted longer than the limit at the latest look, else the
+// stalling returns the oldest operation of a reason if it had lasted longer than the limit at the latest scan, else the
 // zero operation. Called with mu held.
 func (w *Watchdog) stalling(r reason) operation {
 	if r == OnDirectory {
@@ -232,7 +232,7 @@ func (w *Watchdog) stalling(r reason) operation {
 	}
 	for _, o := range w.under {
 		if o.Reason == r {
-			if w.lasted(o, w.looked, w.late) > w.Limit && o.index <= w.elsewhere {
+			if w.lasted(o, w.scanned, w.late) > w.Limit && o.index <= w.elsewhere {
 				return o
 			}
 			break
@@ -259,28 +259,28 @@ func (e *stallError) Error() string {
 func (w *Watchdog) Leave(why error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.gone == nil {
-		w.gone = why
+	if w.failure == nil {
+		w.failure = why
 	}
 }
 
-// Check returns a [stallError] if the node stalled at the latest look, and the reason once the node has stepped out for
+// Check returns a [stallError] if the node stalled at the latest scan, and the reason once the node has stepped out for
 // good.
 func (w *Watchdog) Check() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.gone != nil {
-		return w.gone
+	if w.failure != nil {
+		return w.failure
 	}
 	for _, o := range w.stalls {
 		if o.number != 0 {
-			return &stallError{o.Reason, o.Doing, w.lasted(o, w.looked, w.late)}
+			return &stallError{o.Reason, o.Doing, w.lasted(o, w.scanned, w.late)}
 		}
 	}
 	return nil
 }
 
-// Waits returns how long the oldest operation under way has lasted.
+// Waits returns how long the oldest operation in flight has lasted.
 func (w *Watchdog) Waits() time.Duration {
 	moment := w.moment()
 	w.mu.Lock()

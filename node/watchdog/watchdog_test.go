@@ -25,7 +25,7 @@ func (c *dogClock) looks(d time.Duration) Finding {
 	var all Finding
 	for end := c.at.Add(d); c.at.Before(end); {
 		c.at = c.at.Add(c.Period)
-		f := c.Look()
+		f := c.Scan()
 		all.Began, all.Ended = append(all.Began, f.Began...), append(all.Ended, f.Ended...)
 		all.Paused = max(all.Paused, f.Paused)
 	}
@@ -127,7 +127,7 @@ func TestAPausedProcess(t *testing.T) {
 	write := c.Begin(OnDisk, "writing")
 	c.looks(dogLimit / 2)
 	c.at = c.at.Add(time.Hour)
-	f := c.Look()
+	f := c.Scan()
 	if f.Paused != time.Hour-c.Period || len(f.Began) != 0 {
 		t.Errorf("after an hour found %+v, want the pause and no stall", f)
 	}
@@ -141,7 +141,7 @@ func TestAPausedProcess(t *testing.T) {
 	c.looks(c.Period)
 	// Looks that are late by less count as time that was not waited, and as nothing else.
 	c.at = c.at.Add(c.Period + dogLimit)
-	if f = c.Look(); f.Paused != 0 {
+	if f = c.Scan(); f.Paused != 0 {
 		t.Errorf("late by the limit: found %+v", f)
 	}
 	if got := c.Stats().Paused; got != 1 {
@@ -161,7 +161,7 @@ func TestADiskThatHangsUnderASlowProcess(t *testing.T) {
 			gap := c.Period + late
 			for range 100 { // what was late before does not count
 				c.at = c.at.Add(gap)
-				c.Look()
+				c.Scan()
 			}
 			begun := c.at.Add(gap * time.Duration(eighth) / 8)
 			next := c.at.Add(gap)
@@ -170,7 +170,7 @@ func TestADiskThatHangsUnderASlowProcess(t *testing.T) {
 			var f Finding
 			for len(f.Began) == 0 && next.Sub(begun) < time.Hour {
 				c.at = next
-				f = c.Look()
+				f = c.Scan()
 				next = next.Add(gap)
 			}
 			if got := c.at.Sub(begun); got <= dogLimit || got > 3*dogLimit+c.Period {
@@ -190,7 +190,7 @@ func TestASlowProcessDoesNotStall(t *testing.T) {
 	c.Begin(OnDisk, "writing")
 	for range 4 {
 		c.at = c.at.Add(c.Period + dogLimit/4)
-		if f := c.Look(); len(f.Began) != 0 {
+		if f := c.Scan(); len(f.Began) != 0 {
 			t.Errorf("found %+v", f)
 		}
 	}
@@ -208,7 +208,7 @@ func TestAWriteThatBeginsAfterAPause(t *testing.T) {
 	if got := c.Waits(); got != 0 {
 		t.Errorf("the write has lasted %v, want nothing", got)
 	}
-	if f := c.Look(); f.Paused == 0 || len(f.Began) != 0 {
+	if f := c.Scan(); f.Paused == 0 || len(f.Began) != 0 {
 		t.Errorf("found %+v, want the pause alone", f)
 	}
 	if f := c.looks(dogLimit); len(f.Began) != 0 {

@@ -1,3 +1,3 @@
-// Package fair divides what clients share: a [Queue] divides the time of a server, a [Room] divides a number of bytes.
-// In both, a source that asks for much delays itself and leaves the others their part.
+// Package fair shares resources among clients: a [Queue] shares the time of a server, a [Budget] a number of bytes. In
+// both, a source with a large demand delays only itself.
 package fair

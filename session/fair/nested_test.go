@@ -8,13 +8,13 @@ import (
 )
 
 // An owner has at most three quarters of a room, whatever number of members it has, and a member at most three quarters
-// of what its owner may have: another member and another owner find room at any moment.
+// of the owner's part: another member and another owner can take bytes at any moment.
 func TestMembersShareWhatTheirOwnerMayHave(t *testing.T) {
 	const limit = 1 << 16
 	r := fair.NewNested[string, int](limit)
 	fill := func(owner string, member int) (taken int) {
 		m := r.Member(owner, member)
-		for m.Take(1) {
+		for m.Acquire(1) {
 			taken++
 		}
 		return taken
@@ -29,15 +29,15 @@ func TestMembersShareWhatTheirOwnerMayHave(t *testing.T) {
 	for member := 2; member < 16; member++ {
 		fill("many", member)
 	}
-	if got := r.Taken(); got > limit*3/4 {
+	if got := r.Used(); got > limit*3/4 {
 		t.Errorf("16 members of one owner hold %d of %d bytes, want three quarters at most", got, limit)
 	}
-	if !r.Member("other", 0).Take(limit / 8) {
-		t.Errorf("%d bytes are free, and another owner may not take an eighth of the room", limit-r.Taken())
+	if !r.Member("other", 0).Acquire(limit / 8) {
+		t.Errorf("%d bytes are free, and another owner may not take an eighth of the room", limit-r.Used())
 	}
 }
 
-// What members hold is counted right whoever uses the room at the same time, and all of it can be given back.
+// The bytes of members are counted correctly whoever uses the room at the same time, and all can be given back.
 func TestMembersTogether(t *testing.T) {
 	r := fair.NewNested[int, int](1000)
 	var wg sync.WaitGroup
@@ -45,15 +45,15 @@ func TestMembersTogether(t *testing.T) {
 		wg.Go(func() {
 			for range 2000 {
 				m := r.Member(user%2, user%4)
-				if m.Take(7) {
-					m.Give(7)
+				if m.Acquire(7) {
+					m.Release(7)
 				}
 				m.Close()
 			}
 		})
 	}
 	wg.Wait()
-	if r.Taken() != 0 || r.Members() != 0 {
-		t.Errorf("%d bytes of %d members are left", r.Taken(), r.Members())
+	if r.Used() != 0 || r.Members() != 0 {
+		t.Errorf("%d bytes of %d members are left", r.Used(), r.Members())
 	}
 }

@@ -2,35 +2,35 @@ package fair
 
 import "container/heap"
 
-// Queue orders items of many sources by weighted fair queueing: sources that have items waiting are served at the same
-// rate, measured in the costs of their items. Items of one source keep their order.
+// Queue orders items of many sources by weighted fair queueing: sources with waiting items are served at the same rate,
+// measured in the costs of their items. Items of one source keep their order.
 //
-// Imagine a server that serves one bit of each source in turn. The virtual time is how much each source has been served
-// there that always had something to be served. Push gives each item the virtual time at which it would be done there,
-// and the queue serves whole items in the order of these times. So a new source with one cheap item waits for about one
-// item of another source, however much the others have queued.
+// Imagine a server that serves one bit of each source in turn. The virtual time is the amount that this server has
+// served to each source that always had items. Push gives each item the virtual time at which the imagined server would
+// finish it, and the queue serves whole items in the order of these times. So a new source with one cheap item waits
+// for about one item of another source, however many the others have queued.
 //
 // The zero value is empty. Not safe for concurrent use.
 type Queue[S comparable, T any] struct {
 	items ordered[*Item[S, T]]
-	// sources have items, or rest: their last item was served, and would not be done yet. Without the ones that rest, a
-	// source that always has one item waiting would be a new source with each item.
+	// sources have items, or rest: their last item was served, but the imagined server has not finished it. Without the
+	// resting ones, a source that always has one item waiting would be a new source with each item.
 	sources map[S]*source[S]
 	resting ordered[*source[S]]
-	// now is the virtual time. pushed numbers the items.
+	// now is the virtual time, pushed the number of the newest item.
 	now, pushed uint64
 }
 
-// source is one that has items or rests.
+// source is a source that has items or rests.
 type source[S comparable] struct {
 	of    S
 	items int
-	// done is when its last item would be done.
+	// done is the virtual time at which its last item would be finished
 	done  uint64
 	place int
 }
 
-// Item is an item of a queue, in one queue at a time. It may be pushed again once it was removed.
+// Item is an item of a queue, in one queue at a time. It may be pushed again after its removal.
 type Item[S comparable, T any] struct {
 	Value T
 	of    *source[S]
@@ -40,11 +40,11 @@ type Item[S comparable, T any] struct {
 	place        int
 }
 
-// costScale makes virtual time finer than costs: it rises by a part of a cost. A queue that is never empty may serve
-// 2^54 before virtual time overflows, bytes for years.
+// costScale makes virtual time finer than costs, because it advances by fractions of a cost. A queue that is never
+// empty may serve a total cost of 2^54 before virtual time overflows: years, if costs are bytes.
 const costScale = 1 << 10
 
-// Push adds an item, which is in no queue, for a source. cost is 1 or more.
+// Push adds an item for a source. The item must be in no queue. cost is 1 or more.
 func (q *Queue[S, T]) Push(i *Item[S, T], of S, cost int) {
 	if q.sources == nil {
 		q.sources = map[S]*source[S]{}
@@ -65,7 +65,7 @@ func (q *Queue[S, T]) Push(i *Item[S, T], of S, cost int) {
 	heap.Push(&q.items, i)
 }
 
-// First returns the item to serve next, nil if there is none.
+// First returns the item to serve next, nil for an empty queue.
 func (q *Queue[S, T]) First() *Item[S, T] {
 	if len(q.items) == 0 {
 		return nil
@@ -73,13 +73,13 @@ func (q *Queue[S, T]) First() *Item[S, T] {
 	return q.items[0]
 }
 
-// Serve removes an item of the queue that is served now.
+// Serve removes an item that is served now.
 func (q *Queue[S, T]) Serve(i *Item[S, T]) {
 	q.advance(i.cost)
 	q.remove(i)
 }
 
-// Remove removes an item of the queue that will not be served.
+// Remove removes an item that will not be served.
 func (q *Queue[S, T]) Remove(i *Item[S, T]) {
 	if i.of.done == i.done {
 		i.of.done -= i.cost
@@ -98,16 +98,16 @@ func (q *Queue[S, T]) remove(i *Item[S, T]) {
 			delete(q.sources, s.of)
 		}
 	}
-	if len(q.items) == 0 { // nobody waits: what anybody was served before counts no more
+	if len(q.items) == 0 { // nobody waits, so earlier service does not count any more
 		q.now, q.resting = 0, nil
 		clear(q.sources)
 	}
 }
 
-// Len returns how many items wait.
+// Len returns the number of waiting items.
 func (q *Queue[S, T]) Len() int { return len(q.items) }
 
-// advance lets the imagined server serve a cost, which all sources share.
+// advance lets the imagined server serve a cost, shared by all sources.
 func (q *Queue[S, T]) advance(cost uint64) {
 	for len(q.resting) > 0 {
 		all, first := uint64(len(q.sources)), q.resting[0]
@@ -122,7 +122,7 @@ func (q *Queue[S, T]) advance(cost uint64) {
 	q.now += cost / uint64(len(q.sources))
 }
 
-// placed is something in a heap that knows its place there.
+// placed is an item of a heap that knows its position.
 type placed interface {
 	before(other any) bool
 	setPlace(place int)

@@ -7,23 +7,23 @@ import (
 	"holdfast/session"
 )
 
-// SnowflakeConfig says how a [Snowflake] makes ids.
+// SnowflakeConfig configures a [Snowflake].
 type SnowflakeConfig struct {
-	// Epoch is the moment that the ids count from, in whole milliseconds. Zero means [TwitterEpoch].
+	// Epoch is the moment from which the ids count, in whole milliseconds. Zero means [TwitterEpoch].
 	Epoch time.Time
-	// Machine is the number of this maker. While the Snowflake lives, no other maker may have the same: see
-	// [DeriveMachine].
+	// Machine is the number of this generator. During the life of the Snowflake, no other generator may have the same:
+	// see [DeriveMachine].
 	Machine Machine
-	// Policy says what to do when the clock was set back. Zero is [Refuse].
+	// Policy decides what to do when the clock was set back. Zero is [Refuse].
 	Policy Policy
 	// Spares are the other worker numbers of the machine's datacenter for [SwitchWorker], in the order in which they
 	// are tried: 1 to MaxMachine of them, each once. The other policies have none.
 	Spares []uint64
-	// RollbackBits is how many bits of the sequence the policy [RollbackBits] takes: 1 to MaxRollbackBits. The other
-	// policies take 0.
+	// RollbackBits is the number of bits of the sequence that the policy [RollbackBits] uses: 1 to MaxRollbackBits. The
+	// other policies use 0.
 	RollbackBits int
 	// NotBefore is a moment at or after every id of earlier processes with the same numbers, such as a moment that an
-	// earlier process stored before it came. All ids are later than it. Zero means that nothing is known.
+	// earlier process stored in advance. All ids are later. Zero means that nothing is known.
 	NotBefore time.Time
 	// Now is the wall clock; nil means time.Now. It is called with a lock held, so it must return soon and must not use
 	// the Snowflake.

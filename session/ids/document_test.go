@@ -158,7 +158,7 @@ func zooKeeper(server, ms int64, sessions uint64) (first, last uint64) {
 }
 
 // In each case in which ZooKeeper's ids come twice, session.NextID returns a new id with the same clocks and the same
-// number of sessions, because it goes on from the mark of the node number.
+// number of sessions, because it continues from the mark of the node number.
 func TestWhereZooKeepersIDsCollideOursDoNot(t *testing.T) {
 	const uptime = 2710456
 	for _, tt := range []struct {

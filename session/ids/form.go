@@ -7,9 +7,8 @@ import (
 	"holdfast/session"
 )
 
-// Form is a way to write an id as text. Every id has exactly one text in a form, and a reader accepts no other, so
-// texts can be compared and used as keys. A form that sorts has texts of one width, whose bytes are in the order of the
-// ids.
+// Form is a text format for ids. Every id has exactly one text in a form, and a reader accepts no other, so texts can
+// be compared and used as keys. A form that sorts has texts of one width, whose bytes are in the order of the ids.
 type Form uint8
 
 // The forms. Digits are in the order of ASCII: 0-9, then A-Z (base62 only), then a-z. Libraries that put a-z before A-Z
@@ -38,7 +37,7 @@ func Forms() []Form {
 	return []Form{Hex0x, Hex, Base36, Base62, Decimal, HexShort, Base36Short, Base62Short}
 }
 
-// ParseForm returns the form with this name, as [Form.String] returns it. The error is a [session.FieldError] of form.
+// ParseForm returns the form with this name, see [Form.String]. The error is a [session.FieldError] of form.
 func ParseForm(name string) (Form, error) {
 	for _, f := range Forms() {
 		if f.String() == name {
@@ -88,15 +87,16 @@ func (f Form) Sorts() bool {
 // Format returns the text of id. It panics when f is no form.
 func (f Form) Format(id uint64) string { return string(f.Append(make([]byte, 0, 20), id)) }
 
-// Append appends the text of id to b, and allocates only when b has no room for it. It panics when f is no form.
+// Append appends the text of id to b, and allocates only when the capacity of b is too small. It panics when f is no
+// form.
 func (f Form) Append(b []byte, id uint64) []byte {
-	var digits [20]byte // of the widest form
+	var digits [20]byte // enough for the widest form
 	i, base := len(digits), f.base()
-	least := 1
+	width := 1
 	if f.Sorts() {
-		least = f.digits()
+		width = f.digits()
 	}
-	for id != 0 || len(digits)-i < least {
+	for id != 0 || len(digits)-i < width {
 		i--
 		var d uint64
 		id, d = split(id, base)
@@ -105,8 +105,8 @@ func (f Form) Append(b []byte, id uint64) []byte {
 	return append(append(b, f.prefix()...), digits[i:]...)
 }
 
-// Parse reads what [Form.Format] writes, and nothing else: no capitals in base 16 and 36, no sign, no space, and
-// exactly the leading zeros of the form. The error is a [session.FieldError] of id. It panics when f is no form.
+// Parse accepts exactly the texts of [Form.Format]: no capitals in base 16 and 36, no sign, no space, and exactly the
+// leading zeros of the form. The error is a [session.FieldError] of id. It panics when f is no form.
 func (f Form) Parse(s string) (uint64, error) {
 	prefix, base := f.prefix(), f.base()
 	if len(s) <= len(prefix) || s[:len(prefix)] != prefix || len(s) > f.Width() || f.Sorts() && len(s) != f.Width() {
@@ -162,7 +162,7 @@ func (f Form) base() uint64 {
 	panic(f.String() + " does not exist")
 }
 
-// digits returns how many digits the largest id has, 0 when f is no form.
+// digits returns the number of digits of the largest id, 0 when f is no form.
 func (f Form) digits() int {
 	switch f {
 	case Decimal:

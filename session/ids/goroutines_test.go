@@ -24,7 +24,7 @@ func many(t *testing.T, g *ids.Snowflake, goroutines, each int, disturb func()) 
 			for len(made[i]) < each {
 				next, err := g.Next(t.Context())
 				switch {
-				case errors.Is(err, ids.ErrClockSetBack), errors.Is(err, ids.ErrClockStands):
+				case errors.Is(err, ids.ErrClockSetBack), errors.Is(err, ids.ErrClockStopped):
 					time.Sleep(time.Millisecond)
 				case err != nil:
 					t.Error(err)

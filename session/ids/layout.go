@@ -16,7 +16,7 @@ type Field struct {
 	Name string
 	// Shift is the number of bits below the field, Bits the number of its own.
 	Shift, Bits uint
-	// Min and Max are the range that [Layout.Encode] accepts. [Layout.Decode] shows what the bits hold, in range or
+	// Min and Max are the range that [Layout.Encode] accepts. [Layout.Decode] shows the value of the bits, in range or
 	// not.
 	Min, Max uint64
 	// Meaning is for people.
@@ -35,15 +35,15 @@ func (f Field) check(v uint64) error {
 // fieldMS is the name of the field of milliseconds, which every layout has.
 const fieldMS = "ms"
 
-// Layout says what the bits of an id mean. It does not change, and is safe for concurrent use. The zero Layout has no
-// fields.
+// Layout gives the bits of an id their meaning. It does not change, and is safe for concurrent use. The zero Layout has
+// no fields.
 type Layout struct {
 	name string
 	// fields are ordered from the high bits to the low ones, without gaps. Bits above the first are 0 in every id.
 	fields []Field
-	// epoch is the moment that ms counts from; zero when it is not known.
+	// epoch is the moment from which ms counts; zero when it is not known.
 	epoch time.Time
-	// usual is the text form in which people know ids of this layout.
+	// usual is the usual text form of ids of this layout.
 	usual Form
 	// notes, when set, returns the notes on an id.
 	notes func(id uint64) []string
@@ -55,33 +55,34 @@ func (l Layout) Name() string { return l.name }
 // Fields returns the fields from the high bits to the low ones. The slice is the caller's.
 func (l Layout) Fields() []Field { return slices.Clone(l.fields) }
 
-// Epoch returns the moment that ms counts from. It is zero for ZooKeeper's layout, which counts from a machine's start.
+// Epoch returns the moment from which ms counts. It is zero for ZooKeeper's layout, which counts from a machine's
+// start.
 func (l Layout) Epoch() time.Time { return l.epoch }
 
-// Usual returns the text form in which people know ids of this layout.
+// Usual returns the usual text form of ids of this layout.
 func (l Layout) Usual() Form { return l.usual }
 
-// Value is a field of an id and what the id holds there.
+// Value is a field of an id with its value.
 type Value struct {
 	Field
 
 	Value uint64
 }
 
-// Decoded is an id taken apart.
+// Decoded is a decoded id.
 type Decoded struct {
 	ID uint64
 	// Values are in the order of the layout's fields.
 	Values []Value
 	// Time is the moment in the id. It is zero when the layout has no wall-clock time; then Elapsed is the reading of
-	// the maker's clock.
+	// the generator's clock.
 	Time    time.Time
 	Elapsed time.Duration
-	// Notes are for people: other readings of the id, and reasons why it may be no id.
+	// Notes are for people: other interpretations of the id, and reasons why it may be no id.
 	Notes []string
 }
 
-// Value returns what the id holds in the field with this name, 0 when the layout has none.
+// Value returns the value of the field with this name, 0 when the layout has none.
 func (d Decoded) Value(name string) uint64 {
 	for _, v := range d.Values {
 		if v.Name == name {
@@ -91,7 +92,7 @@ func (d Decoded) Value(name string) uint64 {
 	return 0
 }
 
-// Decode takes id apart. The error is a [session.FieldError] of id, when it has bits above the layout's highest field.
+// Decode decodes id. The error is a [session.FieldError] of id, when it has bits above the layout's highest field.
 func (l Layout) Decode(id uint64) (Decoded, error) {
 	if top := l.bits(); top < 64 && id>>top != 0 {
 		return Decoded{}, &session.FieldError{
@@ -102,7 +103,7 @@ func (l Layout) Decode(id uint64) (Decoded, error) {
 	for _, f := range l.fields {
 		d.Values = append(d.Values, Value{f, f.of(id)})
 	}
-	// This cannot overflow: no field of milliseconds has more than 41 bits.
+	// Cannot overflow: no field of milliseconds has more than 41 bits.
 	elapsed := time.Duration(d.Value(fieldMS)) * time.Millisecond
 	if l.epoch.IsZero() {
 		d.Elapsed = elapsed
@@ -115,8 +116,8 @@ func (l Layout) Decode(id uint64) (Decoded, error) {
 	return d, nil
 }
 
-// Encode puts an id together from values by field name; fields without a value are 0. The error is a
-// [session.FieldError] of the highest field whose value is out of range, or of a name that is no field of the layout.
+// Encode makes an id of values by field name; fields without a value are 0. The error is a [session.FieldError] of the
+// highest field whose value is out of range, or of a name that is no field of the layout.
 func (l Layout) Encode(values map[string]uint64) (uint64, error) {
 	var id uint64
 	for _, f := range l.fields {
@@ -151,7 +152,7 @@ func (l Layout) MS(t time.Time) (uint64, error) {
 	return uint64(t.Sub(l.epoch).Milliseconds()), nil
 }
 
-// bits returns how many bits ids have.
+// bits returns the number of bits of ids.
 func (l Layout) bits() uint {
 	if len(l.fields) == 0 {
 		return 0

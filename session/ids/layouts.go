@@ -53,8 +53,8 @@ func zooKeeperNotes(id uint64) []string {
 	case ContainerMarker:
 		return []string{"marks a container, no session"}
 	}
-	// The id lacks the bits of wall time above the 40th. Those were 1 from 2004 to 2039, all the time that ZooKeeper
-	// used wall time.
+	// The bits of wall time above the 40th are not in the id. They were 1 from 2004 to 2039, all the time in which
+	// ZooKeeper used wall time.
 	ms := id>>(zooKeeperShift-zooKeeperMS)&(1<<zooKeeperMS-1) | 1<<zooKeeperMS
 	notes := []string{"by a server before 3.5, which used wall time, that started at " +
 		time.UnixMilli(int64(ms)).UTC().Format("2006-01-02T15:04:05.000Z")}

@@ -8,7 +8,7 @@ import (
 	"holdfast/session"
 )
 
-// Machine is the number of a maker of snowflakes. Two makers with the same number make the same ids.
+// Machine is the number of a generator of snowflakes. Two generators with the same number make the same ids.
 type Machine struct {
 	// Datacenter and Worker are 0 to MaxMachine.
 	Datacenter, Worker uint64
@@ -67,8 +67,8 @@ func javaHash(s string) uint64 {
 	return h
 }
 
-// HardwareAddress returns the MAC address from which to derive a machine's number. It belongs to the interface with the
-// lowest index of all that have an address, are up and are no loopback. The error, when there is none, is a
+// HardwareAddress returns the MAC address from which to derive a machine's number: that of the interface with the
+// lowest index among those that have an address, are up and are no loopback. The error, when there is none, is a
 // [session.FieldError] of mac.
 func HardwareAddress(interfaces []net.Interface) (net.HardwareAddr, error) {
 	var found *net.Interface

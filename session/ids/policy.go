@@ -7,14 +7,14 @@ import (
 	"holdfast/session"
 )
 
-// MaxWait bounds how long [Wait] waits for a clock that was set back, and how long every policy waits for a clock that
-// stands still.
+// MaxWait bounds how long [Wait] waits for a clock that was set back, and how long every policy waits for a stopped
+// clock.
 const MaxWait = 15 * time.Millisecond
 
-// Policy is what a [Snowflake] does when its clock was set back. Every policy keeps the ids of one Snowflake unique. No
-// policy remembers anything after the process has ended: a process repeats ids if its clock starts behind the newest id
-// of an earlier process with the same machine number, unless [SnowflakeConfig].NotBefore says how new that id was. For
-// the same reason no policy makes ids of a time before the start.
+// Policy is the behaviour of a [Snowflake] when its clock was set back. Every policy keeps the ids of one Snowflake
+// unique. No policy remembers anything after the process has ended: a process repeats ids if its clock starts behind
+// the newest id of an earlier process with the same machine number, unless [SnowflakeConfig].NotBefore covers that id.
+// For the same reason no policy makes ids of a time before the start.
 type Policy uint8
 
 // Policies.
@@ -24,14 +24,14 @@ const (
 	// Wait waits until the clock has caught up when it is less than MaxWait behind, and fails otherwise. Ids rise. This
 	// is enough for the small steps of NTP.
 	Wait
-	// SwitchWorker goes on with a spare worker number that has made no id in this millisecond or a later one, and fails
-	// when there is none. No other maker may use the spares. Ids do not rise over a switch: their time goes back with
-	// the clock.
+	// SwitchWorker continues with a spare worker number that has made no id in this millisecond or a later one, and
+	// fails when there is none. No other generator may use the spares. Ids do not rise over a switch: their time goes
+	// back with the clock.
 	SwitchWorker
-	// RollbackBits keeps a rollback number in the high bits of the sequence. When the clock is set back, the number
-	// goes up by one, round and round. It passes over numbers that have made an id in this millisecond or a later one,
-	// and fails when there is no other. With b bits the clock may go over one millisecond 2^b times, and a millisecond
-	// has 2^(12-b) ids. Ids do not rise over a rollback: their time goes back with the clock.
+	// RollbackBits keeps a rollback number in the high bits of the sequence. When the clock is set back, the number is
+	// incremented, and wraps. Numbers that have made an id in this millisecond or a later one are skipped; if there is
+	// no other, Next fails. With b bits the clock may go over one millisecond 2^b times, and a millisecond has 2^(12-b)
+	// ids. Ids do not rise over a rollback: their time goes back with the clock.
 	RollbackBits
 )
 

@@ -14,8 +14,8 @@ import (
 var (
 	// ErrClockSetBack says that the clock is behind the newest id. See [ClockSetBackError].
 	ErrClockSetBack = errors.New("clock was set back")
-	// ErrClockStands says that the millisecond's ids are used up, and the clock has not moved on within [MaxWait].
-	ErrClockStands = errors.New("clock stands still")
+	// ErrClockStopped says that the millisecond's ids are used up, and the clock has not advanced within [MaxWait].
+	ErrClockStopped = errors.New("clock has stopped")
 	// ErrClockRange says that the clock is before the epoch, or past the 41 bits of milliseconds, 69.7 years after it.
 	ErrClockRange = errors.New("clock is not within 69.7 years after the epoch of the ids")
 )
@@ -32,9 +32,8 @@ func (e *ClockSetBackError) Error() string {
 func (e *ClockSetBackError) Is(target error) bool { return target == ErrClockSetBack }
 
 // Snowflake makes snowflakes: at most 4,096 a millisecond, fewer with [RollbackBits]. Whatever the policy, all of its
-// ids are later than the millisecond in which it was made. So processes that have one machine number one after the
-// other repeat nothing, as long as the clock of each starts at or after the newest id of the processes before. Safe for
-// concurrent use.
+// ids are later than the millisecond of its creation. So successive processes with one machine number repeat no id, as
+// long as the clock of each starts at or after the newest id of the processes before. Safe for concurrent use.
 type Snowflake struct {
 	layout Layout
 	policy Policy
@@ -46,16 +45,16 @@ type Snowflake struct {
 	// sequencers differ in worker, or in rollback number: there is one for the machine's worker, and one for each spare
 	// or each further rollback number. Guarded by mu.
 	sequencers []sequencer
-	// current is the index of the sequencer that makes the ids now. Guarded by mu.
+	// current is the index of the sequencer in use. Guarded by mu.
 	current int
 }
 
-// sequencer makes ids that rise.
+// sequencer makes rising ids.
 type sequencer struct {
-	// bits are the bits of its ids between the milliseconds and the sequence.
+	// bits are the bits of the ids between the milliseconds and the sequence.
 	bits uint64
-	// ms is the newest millisecond in which the sequencer, or one of an earlier process, may have made ids. used is how
-	// many ids of ms are used up.
+	// ms is the newest millisecond in which the sequencer, or one of an earlier process, may have made ids. used is the
+	// number of used ids of ms.
 	ms   int64
 	used uint64
 }
@@ -100,22 +99,22 @@ func NewSnowflake(c SnowflakeConfig) (*Snowflake, error) {
 func (g *Snowflake) Layout() Layout { return g.layout }
 
 // Next returns an id. When the millisecond's ids are used up it waits for the next millisecond, more than once if other
-// callers take the ids first. A wait ends with the cause of ctx's end, or with [ErrClockStands] when the clock does not
-// move on within [MaxWait]. Next fails with a [ClockSetBackError] when the clock was set back and the policy makes no
+// callers are faster. A wait ends with the cause of ctx's end, or with [ErrClockStopped] when the clock does not
+// advance within [MaxWait]. Next fails with a [ClockSetBackError] when the clock was set back and the policy makes no
 // ids then, and with [ErrClockRange] when the clock is out of range. A failed call uses up no id.
 func (g *Snowflake) Next(ctx context.Context) (uint64, error) {
-	newest, stood := int64(-1), time.Duration(0)
+	newest, waited := int64(-1), time.Duration(0)
 	for {
 		r := g.try()
 		if r.err != nil || r.wait == 0 {
 			return r.id, r.err
 		}
 		if r.ms > newest {
-			newest, stood = r.ms, 0
+			newest, waited = r.ms, 0
 		}
-		// Waits without progress are bounded: the clock stood, or was set back during the wait.
-		if stood += r.wait; stood > MaxWait {
-			return 0, ErrClockStands
+		// Waits without progress are bounded: the clock may have stopped, or been set back during the wait.
+		if waited += r.wait; waited > MaxWait {
+			return 0, ErrClockStopped
 		}
 		if err := session.Sleep(ctx, r.wait); err != nil {
 			return 0, err
@@ -123,7 +122,8 @@ func (g *Snowflake) Next(ctx context.Context) (uint64, error) {
 	}
 }
 
-// result is the outcome of one look at the clock, which showed ms: an id, an error, or a wait before the next look.
+// result is the outcome of one reading of the clock, which showed ms: an id, an error, or a wait before the next
+// reading.
 type result struct {
 	id   uint64
 	err  error
@@ -131,7 +131,7 @@ type result struct {
 	wait time.Duration
 }
 
-// try looks at the clock once. It holds mu from the look on: if another caller could get an id in between, this caller
+// try reads the clock once. It holds mu from the reading on: if another caller could get an id in between, this caller
 // would believe that the clock was set back.
 func (g *Snowflake) try() result {
 	g.mu.Lock()

@@ -8,14 +8,14 @@ import (
 	"holdfast/session"
 )
 
-// ZXID is a place in Raft's log, shown as ZooKeeper shows its transactions: the term in place of ZooKeeper's epoch, and
-// the low 32 bits of the index in place of its counter (Z-01). It is a view for people, and nothing in Holdfast orders
-// by it: the index has 64 bits and goes on from term to term, so two entries of one term whose indices are 2^32 apart
-// have the same ZXID. Zero is no entry.
+// ZXID is a position in Raft's log, shown as ZooKeeper shows its transactions: the term as the epoch, and the low 32
+// bits of the index as the counter (Z-01). It is a view for people, and nothing in Holdfast orders by it: the index has
+// 64 bits and continues from term to term, so two entries of one term whose indices are 2^32 apart have the same ZXID.
+// Zero is no entry.
 type ZXID uint64
 
 // LastZXIDCounter is the counter of ZooKeeper's last transaction in an epoch. ZooKeeper's leader then steps down
-// (Z-03); Raft's index goes on.
+// (Z-03); Raft's index continues.
 const LastZXIDCounter = 1<<32 - 2
 
 // NewZXID returns the view of the entry at index in term. A term of more than 32 bits is a [session.FieldError] of
@@ -33,14 +33,14 @@ func (z ZXID) Term() uint32 { return uint32(z >> 32) }
 // Counter is the low 32 bits of Raft's index, ZooKeeper's counter.
 func (z ZXID) Counter() uint32 { return uint32(z) }
 
-// Used returns the used share of the counter. At 1 ZooKeeper holds an election and begins again at 0; Raft's index goes
-// on, and only its low 32 bits begin again.
+// Used returns the used share of the counter. At 1 ZooKeeper holds an election and begins again at 0; Raft's index
+// continues, and only its low 32 bits begin again.
 func (z ZXID) Used() float64 { return float64(z.Counter()) / (1 << 32) }
 
 // String returns 0x and hexadecimal digits without leading zeros, as ZooKeeper does.
 func (z ZXID) String() string { return "0x" + strconv.FormatUint(uint64(z), 16) }
 
-// ParseZXID reads what [ZXID.String] writes, also with capitals, with leading zeros up to 16 digits, and without 0x.
+// ParseZXID parses the text of [ZXID.String], also with capitals, with leading zeros up to 16 digits, and without 0x.
 // The error is a [session.FieldError] of zxid.
 func ParseZXID(s string) (ZXID, error) {
 	digits := strings.TrimPrefix(strings.ToLower(s), "0x")

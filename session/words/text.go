@@ -10,8 +10,8 @@ import (
 	"holdfast/session"
 )
 
-// Labels writes labels as KEY=VALUE with commas between. Labels are any text that a client chose: it quotes keys and
-// values that could pass for something else.
+// Labels writes labels as KEY=VALUE, separated by commas. Labels are any text that a client chose: keys and values that
+// could be misread are quoted.
 func Labels(labels session.Labels) string {
 	words := make([]string, 0, len(labels))
 	for _, l := range labels {
@@ -28,7 +28,7 @@ func Quoted(s, special string) string {
 	return s
 }
 
-// Printable returns a stranger's text, such as a label or a server's error, for a terminal or a table cell. It writes
+// Printable returns untrusted text, such as a label or a server's error, for a terminal or a table cell. It writes
 // characters that are not printable as Go does in a string: they could control the terminal or break the cell.
 func Printable(s string) string {
 	var b strings.Builder
@@ -67,7 +67,7 @@ func Moment(t time.Time) string {
 	return t.Round(0).Format("2006-01-02T15:04:05.000Z07:00")
 }
 
-// Bytes shows a number of bytes in the largest unit that leaves at least 1. It cuts after one digit behind the
+// Bytes shows a number of bytes in the largest unit that leaves at least 1, and truncates it to one digit behind the
 // point.
 func Bytes(n uint64) string {
 	const units = "KMGT"

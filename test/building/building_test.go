@@ -103,14 +103,14 @@ func instances(ctx context.Context, c *client.Client, use func(addresses []strin
 	}
 }
 
-// ends tells the ends of sessions until ctx ends.
-func ends(ctx context.Context, c *client.Client, tell func(session.Certificate)) error {
+// ends reports the ends of sessions until ctx ends.
+func ends(ctx context.Context, c *client.Client, report func(session.Certificate)) error {
 	for e, err := range c.WatchSessions(ctx) {
 		switch {
 		case err != nil:
 			return err
 		case e.Ended != nil:
-			tell(*e.Ended)
+			report(*e.Ended)
 		case e.Lost:
 			return fmt.Errorf("ends up to %v may be missing: list the sessions, and watch again", e.Stamp)
 		}

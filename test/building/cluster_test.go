@@ -165,7 +165,7 @@ func TestInstancesComeAndGo(t *testing.T) {
 }
 
 // TestWorkStopsWithoutAPromise: work stops when the promise runs out, and starts again with the next promise. A cluster
-// without a quorum ends no session (I8).
+// without a quorum ends no session (I8 a sick server kills nobody).
 func TestWorkStopsWithoutAPromise(t *testing.T) {
 	built(t, func(b *cluster) {
 		t := b.T

@@ -25,18 +25,18 @@ const (
 // healthy has the series of three nodes that do well, in the notation of promqltest: n1 leads, all counters of trouble
 // stand still, though some not at 0: they count what was long ago.
 var healthy = map[string]string{
-	`up{job="holdfast",instance="n1"}`:                   `1x400`,
-	`up{job="holdfast",instance="n2"}`:                   `1x400`,
-	`up{job="holdfast",instance="n3"}`:                   `1x400`,
-	`holdfast_ready{instance="n1"}`:                      `1x400`,
-	`holdfast_ready{instance="n2"}`:                      `1x400`,
-	`holdfast_leads{instance="n1"}`:                      `1x400`,
-	`holdfast_leads{instance="n2"}`:                      `0x400`,
-	`holdfast_raft_term{instance="n1"}`:                  `7x400`,
-	`holdfast_term_members_lost{instance="n1"}`:          `0x400`,
-	`holdfast_node_stalled{instance="n2"}`:               `0x400`,
-	`holdfast_node_stalls_total{instance="n2"}`:          `3x400`,
-	`holdfast_led_credited_seconds_total{instance="n1"}`: `4.5x400`,
+	`up{job="holdfast",instance="n1"}`:                      `1x400`,
+	`up{job="holdfast",instance="n2"}`:                      `1x400`,
+	`up{job="holdfast",instance="n3"}`:                      `1x400`,
+	`holdfast_ready{instance="n1"}`:                         `1x400`,
+	`holdfast_ready{instance="n2"}`:                         `1x400`,
+	`holdfast_is_leader{instance="n1"}`:                     `1x400`,
+	`holdfast_is_leader{instance="n2"}`:                     `0x400`,
+	`holdfast_raft_term{instance="n1"}`:                     `7x400`,
+	`holdfast_term_members_lost{instance="n1"}`:             `0x400`,
+	`holdfast_node_stalled{instance="n2"}`:                  `0x400`,
+	`holdfast_node_stalls_total{instance="n2"}`:             `3x400`,
+	`holdfast_leader_credited_seconds_total{instance="n1"}`: `4.5x400`,
 
 	`holdfast_expiry_lateness_seconds_bucket{instance="n1",le="1"}`:    `0+5x400`,
 	`holdfast_expiry_lateness_seconds_bucket{instance="n1",le="8"}`:    `0+5x400`,
@@ -46,9 +46,9 @@ var healthy = map[string]string{
 	`holdfast_term_sessions_due{instance="n1"}`:                              `2x400`,
 	`holdfast_sessions_expired_total{instance="n1"}`:                         `0+5x400`,
 	`holdfast_state_differs{instance="n2"}`:                                  `0x400`,
-	`holdfast_states_apart{instance="n1"}`:                                   `0x400`,
-	`holdfast_older_copy{instance="n2"}`:                                     `0x400`,
-	`holdfast_state_damages_total{instance="n2"}`:                            `0x400`,
+	`holdfast_state_without_quorum{instance="n1"}`:                           `0x400`,
+	`holdfast_data_dir_older_copy{instance="n2"}`:                            `0x400`,
+	`holdfast_state_corruptions_total{instance="n2"}`:                        `0x400`,
 	`holdfast_raft_commit_index{instance="n1"}`:                              `5000+300x400`,
 	`holdfast_applied_index{instance="n1"}`:                                  `5000+300x400`,
 	`holdfast_applied_index{instance="n2"}`:                                  `4700+300x400`,
@@ -58,9 +58,9 @@ var healthy = map[string]string{
 	`holdfast_state_limit_bytes{instance="n1"}`:                              `0x400`,
 	`holdfast_tree_bytes{instance="n1"}`:                                     `700x400`,
 	`holdfast_tree_limit_bytes{instance="n1"}`:                               `1000x400`,
-	`holdfast_opens_refused_full_total{instance="n1"}`:                       `9x400`,
-	`holdfast_client_opens_refused_total{instance="n1",reason="node"}`:       `0+1x400`,
-	`holdfast_client_touches_refused_total{instance="n1",reason="node"}`:     `9x400`,
+	`holdfast_leader_opens_refused_total{instance="n1"}`:                     `9x400`,
+	`holdfast_client_opens_refused_total{instance="n1",limit="node"}`:        `0+1x400`,
+	`holdfast_client_touches_refused_total{instance="n1",limit="node"}`:      `9x400`,
 	`holdfast_log_sync_seconds_bucket{instance="n2",le="0.1"}`:               `0+50x400`,
 	`holdfast_log_sync_seconds_bucket{instance="n2",le="1"}`:                 `0+50x400`,
 	`holdfast_log_sync_seconds_bucket{instance="n2",le="+Inf"}`:              `0+50x400`,
@@ -71,7 +71,7 @@ var healthy = map[string]string{
 	`holdfast_round_trip_seconds_bucket{instance="n1",member="2",le="1"}`:    `0+50x400`,
 	`holdfast_round_trip_seconds_bucket{instance="n1",member="2",le="+Inf"}`: `0+50x400`,
 	`holdfast_settings_differ{instance="n1"}`:                                `0x400`,
-	`holdfast_frozen_seconds{instance="n1"}`:                                 `0x400`,
+	`holdfast_freeze_remaining_seconds{instance="n1"}`:                       `0x400`,
 	`holdfast_client_panics_total{instance="n1"}`:                            `2x400`,
 	`holdfast_tls_certificate_expires_timestamp_seconds{instance="n1"}`:      `1300000x400`,
 	`holdfast_tls_certificate_expires_timestamp_seconds{instance="n2"}`:      `0x400`, // speaks without TLS
@@ -79,10 +79,10 @@ var healthy = map[string]string{
 	`holdfast_tls_ca_expires_timestamp_seconds{instance="n2"}`:               `0x400`,
 	`holdfast_disk_free_bytes{instance="n2"}`:                                `900x400`,
 	`holdfast_disk_reserve_bytes{instance="n2"}`:                             `400x400`,
-	`holdfast_refusing{instance="n2",reason="disk"}`:                         `0x400`,
-	`holdfast_refusing{instance="n2",reason="memory"}`:                       `0x400`,
+	`holdfast_refusing_requests{instance="n2",reason="disk"}`:                `0x400`,
+	`holdfast_refusing_requests{instance="n2",reason="memory"}`:              `0x400`,
 	`holdfast_client_slow_readers_total{instance="n1"}`:                      `2x400`,
-	`holdfast_client_connections_ended_total{instance="n1"}`:                 `2x400`,
+	`holdfast_client_connections_closed_total{instance="n1"}`:                `2x400`,
 }
 
 // fault is what changes when something goes wrong, and the alert that must say so.
@@ -102,10 +102,10 @@ var faults = map[string]fault{
 		`holdfast_ready{instance="n2"}`, `1x19 0x400`,
 	), time.Minute},
 	"no leader": {"HoldfastNoLeader", one(
-		`holdfast_leads{instance="n1"}`, `1x19 0x400`,
+		`holdfast_is_leader{instance="n1"}`, `1x19 0x400`,
 	), time.Minute},
 	"two leaders": {"HoldfastTwoLeaders", one(
-		`holdfast_leads{instance="n2"}`, `0x19 1x400`,
+		`holdfast_is_leader{instance="n2"}`, `0x19 1x400`,
 	), time.Minute},
 	"an election every minute": {"HoldfastElections", one(
 		`holdfast_raft_term{instance="n1"}`, `7x19 8x3 9x3 10x3 11x3 12x400`,
@@ -120,7 +120,7 @@ var faults = map[string]fault{
 		`holdfast_node_stalls_total{instance="n2"}`, `3x19 4x400`,
 	), time.Minute},
 	"a leader without a quorum": {"HoldfastTimeCredited", one(
-		`holdfast_led_credited_seconds_total{instance="n1"}`, `4.5x19 12x400`,
+		`holdfast_leader_credited_seconds_total{instance="n1"}`, `4.5x19 12x400`,
 	), time.Minute},
 	"nothing that is due expires": {"HoldfastExpiryLate", one(
 		`holdfast_sessions_expired_total{instance="n1"}`, `0+5x19 95x400`,
@@ -129,43 +129,43 @@ var faults = map[string]fault{
 		`holdfast_state_differs{instance="n2"}`, `0x19 1x400`,
 	), time.Minute},
 	"the states of two differ": {"HoldfastStatesDiffer", one(
-		`holdfast_states_apart{instance="n1"}`, `0x19 1x400`,
+		`holdfast_state_without_quorum{instance="n1"}`, `0x19 1x400`,
 	), time.Minute},
 	"a state is damaged": {"HoldfastStatesDiffer", one(
-		`holdfast_state_damages_total{instance="n2"}`, `0x19 1x400`,
+		`holdfast_state_corruptions_total{instance="n2"}`, `0x19 1x400`,
 	), time.Minute},
 	"an older copy was put back": {"HoldfastOlderCopy", one(
-		`holdfast_older_copy{instance="n2"}`, `0x19 1x400`,
+		`holdfast_data_dir_older_copy{instance="n2"}`, `0x19 1x400`,
 	), time.Minute},
 	"a follower stands still": {"HoldfastNodeBehind", one(
 		`holdfast_applied_index{instance="n2"}`, `4700+300x19 10400x400`,
 	), 3 * time.Minute},
-	"many sessions": {"HoldfastRoomForSessions", one(
+	"many sessions": {"HoldfastSessionsNearLimit", one(
 		`holdfast_sessions{instance="n1"}`, `700x19 900x400`,
 	), 6 * time.Minute},
-	"a large state": {"HoldfastRoomForSessions", one(
+	"a large state": {"HoldfastSessionsNearLimit", one(
 		`holdfast_state_limit_bytes{instance="n1"}`, `0x19 800x400`,
 	), 6 * time.Minute},
-	"a large tree": {"HoldfastRoomForTree", one(
+	"a large tree": {"HoldfastTreeNearLimit", one(
 		`holdfast_tree_bytes{instance="n1"}`, `700x19 900x400`,
 	), 6 * time.Minute},
 	"opens are refused: full": {"HoldfastOpensRefused", one(
-		`holdfast_opens_refused_full_total{instance="n1"}`, `9x19 9+5x400`,
+		`holdfast_leader_opens_refused_total{instance="n1"}`, `9x19 9+5x400`,
 	), 7 * time.Minute},
 	"opens are refused: too many": {"HoldfastOpensRefused", one(
-		`holdfast_client_opens_refused_total{instance="n1",reason="node"}`, `0+1x19 20+100x400`,
+		`holdfast_client_opens_refused_total{instance="n1",limit="node"}`, `0+1x19 20+100x400`,
 	), 7 * time.Minute},
 	"a disk fills": {"HoldfastDiskNearlyFull", one(
 		`holdfast_disk_free_bytes{instance="n2"}`, `900x19 700x400`,
 	), 6 * time.Minute},
-	"a disk is full": {"HoldfastNoRoom", one(
-		`holdfast_refusing{instance="n2",reason="disk"}`, `0x19 1x400`,
+	"a disk is full": {"HoldfastDiskFull", one(
+		`holdfast_refusing_requests{instance="n2",reason="disk"}`, `0x19 1x400`,
 	), 2 * time.Minute},
-	"memory runs out": {"HoldfastNoRoom", one(
-		`holdfast_refusing{instance="n2",reason="memory"}`, `0x19 1x400`,
+	"memory runs out": {"HoldfastMemoryExhausted", one(
+		`holdfast_refusing_requests{instance="n2",reason="memory"}`, `0x19 1x400`,
 	), 2 * time.Minute},
 	"touches are refused": {"HoldfastTouchesRefused", one(
-		`holdfast_client_touches_refused_total{instance="n1",reason="node"}`, `9x19 10+1x400`,
+		`holdfast_client_touches_refused_total{instance="n1",limit="node"}`, `9x19 10+1x400`,
 	), time.Minute},
 	"expiries come late": {"HoldfastExpiryLate", one(
 		`holdfast_expiry_lateness_seconds_bucket{instance="n1",le="8"}`, `0+5x19 95x400`,
@@ -181,7 +181,7 @@ var faults = map[string]fault{
 		`holdfast_round_trip_seconds_bucket{instance="n1",member="2",le="0.1"}`, `0+50x19 950+20x400`,
 	), 11 * time.Minute},
 	"a freeze that nobody ends": {"HoldfastFrozen", one(
-		`holdfast_frozen_seconds{instance="n1"}`, `0x19 86400-15x400`,
+		`holdfast_freeze_remaining_seconds{instance="n1"}`, `0x19 86400-15x400`,
 	), 62 * time.Minute},
 	"settings differ": {"HoldfastSettingsDiffer", one(
 		`holdfast_settings_differ{instance="n1"}`, `0x19 1x400`,
@@ -198,11 +198,11 @@ var faults = map[string]fault{
 	"a handler panics": {"HoldfastPanics", one(
 		`holdfast_client_panics_total{instance="n1"}`, `2x19 3x400`,
 	), time.Minute},
-	"clients that do not read": {"HoldfastClientsUnread", one(
+	"clients that do not read": {"HoldfastSlowReaders", one(
 		`holdfast_client_slow_readers_total{instance="n1"}`, `2x19 3+1x400`,
 	), 12 * time.Minute},
-	"clients whose connections fill": {"HoldfastClientsUnread", one(
-		`holdfast_client_connections_ended_total{instance="n1"}`, `2x19 3+1x400`,
+	"clients whose connections fill": {"HoldfastSlowReaders", one(
+		`holdfast_client_connections_closed_total{instance="n1"}`, `2x19 3+1x400`,
 	), 12 * time.Minute},
 }
 

@@ -17,7 +17,8 @@ import (
 const (
 	alertsFile    = "../../deploy/prometheus/alerts.yaml"
 	dashboardFile = "../../deploy/grafana/holdfast.json"
-	operations    = "../../docs/operations.md"
+	metricsPage   = "../../docs/metrics.md"
+	runbooks      = "docs/operations/runbooks.md"
 )
 
 func read(t *testing.T, file string) string {
@@ -29,20 +30,24 @@ func read(t *testing.T, file string) string {
 	return string(b)
 }
 
-// exposed returns the series of a node and their labels, as the table of docs/operations.md has them. A test of node
+// exposed returns the series of a node and their labels, as the table of docs/metrics.md has them. A test of node
 // holds that table against what a node exposes.
 func exposed(t *testing.T) map[string][]string {
 	t.Helper()
-	rows := regexp.MustCompile("(?m)^\\| `(holdfast_\\w+)`(?:, `(reason|member)`[^|]*)? \\| (\\w+) \\|").
-		FindAllStringSubmatch(read(t, operations), -1)
+	rows := regexp.MustCompile("(?m)^\\| `(holdfast_\\w+)`([^|]*) \\| (\\w+) \\|").
+		FindAllStringSubmatch(read(t, metricsPage), -1)
+	label := regexp.MustCompile("`(action|limit|member|outcome|port|reason|source)`")
 	if len(rows) < 50 {
-		t.Fatalf("%s has %d metrics: the table has another form than this test reads", operations, len(rows))
+		t.Fatalf("%s has %d metrics: the table has another form than this test reads", metricsPage, len(rows))
 	}
 	all := map[string][]string{"up": nil, "process_resident_memory_bytes": nil, "process_cpu_seconds_total": nil}
 	for _, r := range rows {
-		labels := []string{"instance", "job", r[2]}
+		labels := []string{"instance", "job"}
+		for _, l := range label.FindAllStringSubmatch(r[2], -1) {
+			labels = append(labels, l[1])
+		}
 		if r[3] == "histogram" {
-			all[r[1]+"_bucket"], all[r[1]+"_count"] = append(labels, "le"), labels
+			all[r[1]+"_bucket"], all[r[1]+"_count"] = append(slices.Clone(labels), "le"), labels
 			continue
 		}
 		all[r[1]] = labels
@@ -84,7 +89,7 @@ func check(t *testing.T, of, expr string, all map[string][]string) {
 	}
 }
 
-// Each alert parses, reads series that exist, says what happens, and docs/operations.md says what to do.
+// Each alert parses, reads series that exist, says what happens, and names its runbook.
 func TestAlerts(t *testing.T) {
 	groups, errs := rulefmt.Parse([]byte(read(t, alertsFile)), false, model.UTF8Validation,
 		parser.NewParser(parser.Options{}), slog.New(slog.DiscardHandler))
@@ -99,17 +104,25 @@ func TestAlerts(t *testing.T) {
 		if s := r.Labels["severity"]; s != "critical" && s != "warning" || r.Annotations["summary"] == "" {
 			t.Errorf("%s: severity %q, summary %q", r.Alert, s, r.Annotations["summary"])
 		}
+		if want := runbooks + "#" + strings.ToLower(r.Alert); r.Annotations["runbook"] != want {
+			t.Errorf("%s: the annotation runbook is %q, want %q", r.Alert, r.Annotations["runbook"], want)
+		}
 	}
 	if told := described(t); !slices.Equal(names, told) {
-		t.Errorf("the alerts are\n%v\nand %s says what to do about\n%v", names, operations, told)
+		t.Errorf("the alerts are\n%v\nand %s has runbooks for\n%v", names, runbooks, told)
 	}
 }
 
-// described returns the alerts of which docs/operations.md says what to do.
+// described returns the alerts that have a runbook, a section of their name that says what the alert means.
 func described(t *testing.T) (names []string) {
 	t.Helper()
-	for _, name := range regexp.MustCompile("(?m)^\\| `(Holdfast\\w+)` \\|").FindAllStringSubmatch(read(t, operations), -1) {
-		names = append(names, name[1])
+	sections := regexp.MustCompile("(?m)^## (Holdfast\\w+)\n((?:[^#\n].*\n|\n|###.*\n)*)").
+		FindAllStringSubmatch(read(t, "../../"+runbooks), -1)
+	for _, s := range sections {
+		names = append(names, s[1])
+		if !strings.Contains(s[2], "**Means.**") || !strings.Contains(s[2], "**Act") {
+			t.Errorf("%s: the runbook %s needs the paragraphs Means and Act", runbooks, s[1])
+		}
 	}
 	return names
 }

@@ -140,8 +140,8 @@ func (c *cluster) start(s *server) {
 	}()
 }
 
-// down kills the processes that run. It fails the test for a node that has ended by itself. A failed test keeps logs and
-// data.
+// down kills the processes that run. It fails the test for a node that has ended by itself. A failed test keeps logs
+// and data.
 func (c *cluster) down() {
 	for _, s := range c.nodes {
 		if s.cmd == nil {
@@ -329,7 +329,7 @@ func (c *cluster) image(s *server) string {
 	return filepath.Join(c.images, fmt.Sprintf("n%d", s.number))
 }
 
-// digests waits until all nodes have applied the same entries, and returns how their states differ (I6).
+// digests waits until all nodes have applied the same entries, and returns how their states differ (I6 same state).
 func (c *cluster) digests() error {
 	var diverged error
 	_, err := eventually(recoverWithin, "all nodes have applied the same entries", func() (bool, string) {

@@ -165,7 +165,7 @@ func TestSlowDisk(t *testing.T) {
 	})
 }
 
-// TestHungDisk holds every fsync for longer than stall_limit. The others have a leader and serve.
+// TestHungDisk holds every fsync for longer than stall_timeout. The others have a leader and serve.
 // The node steps out and says so. When the disk goes on, so does the node.
 func TestHungDisk(t *testing.T) {
 	onEach(t, func(t *trial) {

@@ -51,8 +51,8 @@ type ledger struct {
 }
 
 type ledgerCounts struct {
-	// Opened, Moved and Closed count acknowledged operations, Unknown those not answered in time. Stolen counts moves
-	// that another client's move from a lost node undid at the same time: the later one wins (M1).
+	// Opened, Moved and Closed count acknowledged operations, Unknown those not answered in time. Stolen counts moves that
+	// another client's move from a lost node undid at the same time: the later one wins (M1 a resume is a move).
 	Opened, Moved, Closed, Unknown, Stolen int
 	// Written counts acknowledged writes to the tree.
 	Written int
@@ -143,7 +143,7 @@ func (l *ledger) work(ctx context.Context, worker int, dice *rand.Rand) {
 			}
 		case n < 8:
 			i := dice.IntN(len(mine))
-			if mine[i].moved { // another move would wait for half of the timeout (M7)
+			if mine[i].moved { // another move would wait for half of the timeout (M7 no take-over from a living holder)
 				l.write(op, mine[i])
 			} else if !l.move(op, mine[i]) {
 				mine = append(mine[:i], mine[i+1:]...)

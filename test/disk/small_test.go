@@ -50,8 +50,8 @@ func (s *server) used(t *testing.T) float64 {
 	return float64(fs.Blocks-fs.Bfree) / float64(fs.Blocks)
 }
 
-// TestSmallDisk writes to a cluster on small disks until it refuses (O5). No node ends: opens and writes are refused at
-// disk_limit, the sessions stay, and they can be closed. With larger disks the cluster goes on.
+// TestSmallDisk writes to a cluster on small disks until it refuses (O5 full disks). No node ends: opens and writes are
+// refused at disk_limit, the sessions stay, and they can be closed. With larger disks the cluster goes on.
 func TestSmallDisk(t *testing.T) {
 	c := newClusterWith(t, setup{
 		disk: small(t),

@@ -70,7 +70,8 @@ func (l *ledger) refused(ctx context.Context, a *account, err error) {
 }
 
 // compareTree compares what was acknowledged of the tree with a linearizable read: an ephemeral is there exactly while
-// its session is (I12), an acknowledged entry is there once, and nothing is there that nobody asked for (I9).
+// its session is (I12 no orphans), an acknowledged entry is there once, and nothing is there that nobody asked for (I9
+// once).
 func (l *ledger) compareTree(ctx context.Context, found map[int]session.Session) error {
 	t := l.c.asker.Tree(client.Linearizable())
 	owners := map[string]session.ID{}

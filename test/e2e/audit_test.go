@@ -76,8 +76,8 @@ func (a *account) breaches() []error {
 	return all
 }
 
-// broken returns whether a session expired before the end of its latest promise (I3), or too soon after its last touch
-// (I1).
+// broken returns whether a session expired before the end of its latest promise (I3 an acknowledged touch counts), or
+// too soon after its last touch (I1 never early).
 func broken(safe time.Time, timeout time.Duration, cert session.Certificate) []error {
 	if cert.Cause != session.CauseExpired {
 		return nil

@@ -45,8 +45,8 @@ func TestSteady(t *testing.T) {
 	l.stayed(all) // a move writes an entry
 	after, err := c.status(leader)
 	timeout.Check(t, err)
-	// The leader forgets old requests now and then (O2), including those of former tests in the cluster. Each session
-	// was touched nine times.
+	// The leader forgets old requests now and then (O2 idempotent opens), including those of former tests in the cluster.
+	// Each session was touched nine times.
 	if wrote := after.CommitIndex - before.CommitIndex; wrote > uint64(len(all))/6 {
 		t.Errorf("%d entries were written for %d sessions that only stayed alive", wrote, len(all))
 	}

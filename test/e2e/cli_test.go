@@ -44,7 +44,7 @@ func (c *cluster) cli(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// shown is an object that "session hold -o json" prints: first the session, then its events.
+// shown is an object that "session keep-alive -o json" prints: first the session, then its events.
 type shown struct {
 	ID, Token, Event, Error string
 	Node                    int
@@ -63,7 +63,7 @@ type holder struct {
 // hold starts a process that holds a new session. The process ends with the test.
 func (c *cluster) hold(args ...string) *holder {
 	c.t.Helper()
-	args = append([]string{"session", "hold", "-o", "json"}, args...)
+	args = append([]string{"session", "keep-alive", "-o", "json"}, args...)
 	h := &holder{c: c, cmd: c.cli(c.t.Context(), args...)}
 	out, err := h.cmd.StdoutPipe()
 	timeout.Check(c.t, err)

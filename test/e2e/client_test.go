@@ -59,8 +59,8 @@ func TestClientPaused(t *testing.T) {
 	}
 }
 
-// kept checks that the certificate of the holder's session says that it expired, and breaks no promise. The holder has a
-// timeout of minTimeout.
+// kept checks that the certificate of the holder's session says that it expired, and breaks no promise. The holder has
+// a timeout of minTimeout.
 func (h *holder) kept(cert session.Certificate) {
 	h.c.t.Helper()
 	if cert.Cause != session.CauseExpired {
@@ -96,7 +96,7 @@ func (h *holder) stop() {
 }
 
 // TestTokenStolen makes clients at all nodes take one session from each other, while a node is killed and comes back.
-// Each loser is told. The session never ends, and a loser can do nothing with its former token (I4).
+// Each loser is told. The session never ends, and a loser can do nothing with its former token (I4 one owner).
 func TestTokenStolen(t *testing.T) {
 	lasts := 20 * time.Second // for some thefts: a living thief has the session for half of its timeout (M7)
 	if full {
@@ -182,9 +182,9 @@ func TestTokenStolen(t *testing.T) {
 	l.awaitOwners(healWithin, []*account{holds}, c.all()...)
 }
 
-// steal resumes the session with the token of its open; the refusal tells the present attachment (M1). It is not cut
-// off when the fight is over: a theft that nobody waits for may still be applied, and take the session from its last
-// holder.
+// steal resumes the session with the token of its open; the refusal tells the present attachment (M1 a resume is a
+// move). It is not cut off when the fight is over: a theft that nobody waits for may still be applied, and take the
+// session from its last holder.
 func (l *ledger) steal(thief *client.Client, token session.Token) (*client.Session, error) {
 	ctx, cancel := context.WithTimeout(l.c.t.Context(), healWithin)
 	defer cancel()

@@ -156,7 +156,7 @@ func (f *former) restored(c *cluster) {
 	}
 }
 
-// TestBackupDrill does what docs/operations.md says, with its own words, for nodes that are processes: a backup, the
+// TestBackupDrill does what docs/operations says, with its own words, for nodes that are processes: a backup, the
 // start of a new cluster from it, and another one from the directory that is left of three.
 func TestBackupDrill(t *testing.T) {
 	t.Parallel()
@@ -208,7 +208,7 @@ func (p *processes) begin(from, cluster string) (began time.Time) {
 	return began
 }
 
-// TestBackupDrillInContainers types what docs/operations.md says about the cluster of "make up": a broken network, one
+// TestBackupDrillInContainers types what docs/operations says about the cluster of "make up": a broken network, one
 // with TLS, one of five nodes, and TestBackupDrill.
 func TestBackupDrillInContainers(t *testing.T) {
 	for _, project := range []string{"holdfast3", "holdfast5"} {

@@ -12,13 +12,13 @@ import (
 func TestElectsAtOnce(t *testing.T) {
 	c := up(t, 3)
 	for range 3 {
-		time.Sleep(time.Second) // a new term binds its voters for a while (F3)
+		time.Sleep(time.Second) // a new term binds its voters for a while (F3 one backing at a time)
 		victim := c.victim(leads)
 		rest := c.but(victim)
 		term, stood := 0.0, 0.0
 		for _, n := range rest {
 			term = max(term, c.metric(n, "holdfast_raft_term"))
-			stood += c.metric(n, "holdfast_elections_stood_total")
+			stood += c.metric(n, "holdfast_elections_started_total")
 		}
 		since := time.Now()
 		c.kill(victim)
@@ -30,7 +30,7 @@ func TestElectsAtOnce(t *testing.T) {
 		}
 		after := 0.0
 		for _, n := range rest {
-			after += c.metric(n, "holdfast_elections_stood_total")
+			after += c.metric(n, "holdfast_elections_started_total")
 		}
 		if got := c.metric(next, "holdfast_raft_term"); after != stood+1 || got != term+1 {
 			t.Errorf("the others stood %v times at once, and the term went from %v to %v; want once, and the next term",

@@ -116,8 +116,9 @@ func (l *ledger) upgrade(accounts []*account) {
 }
 
 // endedWith waits until local sessions whose node was killed have ended for their clients, by the word of that node or
-// of others, which name it (L6): in the second case not before their last promise was over. No promise is broken by
-// that: the promise of a local session is valid for a process. So the audit leaves these sessions out.
+// of others, which name it (L6 unknown local sessions): in the second case not before their last promise was over. No
+// promise is broken by that: the promise of a local session is valid for a process. So the audit leaves these sessions
+// out.
 func (l *ledger) endedWith(accounts []*account, away session.Node) {
 	l.c.t.Helper()
 	for _, a := range accounts {

@@ -14,7 +14,7 @@ import (
 
 // TestLoss kills nodes at once, for longer than a session's timeout: as many as a cluster can lose, and one more. A
 // remaining majority serves on. A minority promises nothing and ends nothing, not even a session whose client has gone
-// (I8). That session expires when there is a leader again, at least a timeout after that.
+// (I8 a sick server kills nobody). That session expires when there is a leader again, at least a timeout after that.
 func TestLoss(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

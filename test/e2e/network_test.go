@@ -143,8 +143,8 @@ func TestClientsCutOff(t *testing.T) {
 
 // TestPeerPorts lets only Raft's packets through between all nodes. No round is good whichever node leads, and
 // leadership moves from node to node. Touches count nowhere, and no node is ready. But entries are committed, so moves
-// keep sessions alive, and none ends. Even a client that has gone does not lose this time (I8): its session expires
-// when rounds are good again, after the rest of its timeout.
+// keep sessions alive, and none ends. Even a client that has gone does not lose this time (I8 a sick server kills
+// nobody): its session expires when rounds are good again, after the rest of its timeout.
 func TestPeerPorts(t *testing.T) {
 	c := up(t, 3)
 	l := c.newLedger()

@@ -69,13 +69,13 @@ func claimed(t *testing.T, ports ...int) {
 	for _, port := range ports {
 		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		if err != nil {
-			t.Fatalf("%v: docs/operations.md uses the port, and so does another program", err)
+			t.Fatalf("%v: docs/operations uses the port, and so does another program", err)
 		}
 		l.Close()
 	}
 }
 
-// TestPageOnOneMachine types what docs/operations.md says about one machine: a cluster of processes on fixed ports, the
+// TestPageOnOneMachine types what docs/operations says about one machine: a cluster of processes on fixed ports, the
 // clusters of "node dev", and files of certificates and tokens.
 func TestPageOnOneMachine(t *testing.T) {
 	t.Parallel()
@@ -85,7 +85,7 @@ func TestPageOnOneMachine(t *testing.T) {
 	d.env = append(d.env, "HOLDFAST_ENDPOINTS=")
 	out := d.runs(strings.Join([]string{
 		d.page.Block("one machine"),
-		d.page.Inline("holdfast session hold --timeout 10s") + " --label by=page &",
+		d.page.Inline("holdfast session keep-alive --timeout 10s") + " --label by=page &",
 		"held=$!",
 		d.page.Block("each node in turn"),
 		"holdfast session ls --label by=page | grep -c ^0x",
@@ -145,7 +145,7 @@ func (d *drill) tokens() {
 	p := newProcesses(d.t, 1)
 	p.start(1, "--auth", "tokens", "--auth-file", file)
 	p.c.await(healWithin, "the node serves", func() (bool, string) { return p.healthy(1), p.log(1) })
-	more := "--plain-token session ls --endpoints " + p.c.address(1)
+	more := "--token-without-tls session ls --endpoints " + p.c.address(1)
 	d.says("holdfast --auth-token-file FILE", more, "FILE", "token")
 	if out, err := d.tries("holdfast "+more, ""); err == nil {
 		d.t.Errorf("a caller without a token lists sessions:\n%s", out)

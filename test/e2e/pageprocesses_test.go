@@ -13,7 +13,7 @@ import (
 	"holdfast/test/timeout"
 )
 
-// TestPageOnProcesses types the commands in the text of docs/operations.md: looks at a cluster and its sessions, ends
+// TestPageOnProcesses types the commands in the text of docs/operations: looks at a cluster and its sessions, ends
 // and keeps sessions, drains a node, and changes the members.
 func TestPageOnProcesses(t *testing.T) {
 	t.Parallel()
@@ -49,7 +49,7 @@ func (d *drill) looks(p *processes) {
 	d.shows("UTC", "date -u", "")
 	d.says("df", p.data(1))
 	d.shows(p.data(1), "du -s", p.data(1))
-	d.shows("which may be old", "holdfast snapshot save --local", "local.backup")
+	d.shows("which may be stale", "holdfast snapshot save --local", "local.backup")
 	d.runs("holdfast create /page && holdfast create /page/below", "")
 	d.says("holdfast rm -r", "/page")
 	if out, err := d.tries("holdfast get /page", ""); err == nil {
@@ -75,11 +75,11 @@ func (d *drill) sessions() {
 	d.shows(ids[2], "holdfast session ls --max-age 1m", "")
 	d.shows(ids[0], "holdfast session ls --label service=web", "")
 	d.shows("service=other", "holdfast session ls --owner 2", "")
-	d.shows("touch", "holdfast session why ID", "", "ID", ids[0])
+	d.shows("touch", "holdfast session explain ID", "", "ID", ids[0])
 	d.says("holdfast session extend ID --for 10m", "", "ID", ids[2])
-	d.shows("extended", "holdfast session why ID", "", "ID", ids[2])
+	d.shows("extended", "holdfast session explain ID", "", "ID", ids[2])
 	for _, freeze := range []string{
-		`holdfast cluster freeze --for 30m --why "..."`, `holdfast cluster freeze --for 30m --why "new switches"`,
+		`holdfast cluster freeze --for 30m --reason "..."`, `holdfast cluster freeze --for 30m --reason "new switches"`,
 	} {
 		d.says(freeze, "")
 		if out := d.runs("holdfast cluster status 2>&1", ""); !strings.Contains(out, "frozen") {
@@ -91,7 +91,7 @@ func (d *drill) sessions() {
 	d.ends(ids[:2])
 	d.shows("1 of 1 sessions killed", "holdfast session kill --principal NAME", "--yes", "NAME", d.held())
 	d.shows(ids[0], "holdfast session deaths --since 1h", "")
-	d.shows("stuck since the deploy", "holdfast session why ID", "", "ID", ids[0])
+	d.shows("stuck since the deploy", "holdfast session explain ID", "", "ID", ids[0])
 	if out := d.runs("holdfast session ls", ""); !strings.Contains(out, ids[2]) || strings.Contains(out, ids[0]) {
 		d.t.Errorf("after the kill:\n%s", out)
 	}
@@ -107,7 +107,7 @@ until holdfast session open --timeout 60s --label by=probe >probe && grep -q ope
 until grep -q '%s.*killed' watched; do sleep 0.2; done
 kill -INT $watching
 wait $watching || true`, d.page.Inline("holdfast session watch"),
-		d.page.Inline(`holdfast session kill --label service=web --why "stuck since the deploy"`), ids[1]), "")
+		d.page.Inline(`holdfast session kill --label service=web --reason "stuck since the deploy"`), ids[1]), "")
 	for _, id := range ids {
 		if !strings.Contains(out, id) {
 			d.t.Errorf("session %s is not among those that were killed:\n%s", id, out)
@@ -119,7 +119,7 @@ wait $watching || true`, d.page.Inline("holdfast session watch"),
 // returns the principal for which the node vouches. The client ends when its session does.
 func (d *drill) held() (principal string) {
 	d.t.Helper()
-	d.runs("holdfast session hold --timeout 30s --label by=principal --endpoints "+d.c.address(3)+" >held 2>&1 & "+
+	d.runs("holdfast session keep-alive --timeout 30s --label by=principal --endpoints "+d.c.address(3)+" >held 2>&1 & "+
 		"until grep -q connected held; do sleep 0.2; done", "")
 	if out := d.says("holdfast cluster connections", "--principal ip:127.0.0.1"); !strings.Contains(out, "ip:127.0.0.1") {
 		d.t.Errorf("connections:\n%s", out)
@@ -141,14 +141,14 @@ func (d *drill) members(p *processes) {
 	d.shows("node 4 is a voter", "holdfast cluster promote NODE", "", "NODE", "4")
 	p.c.nodes = 4
 	p.c.awaitServing(healWithin, p.c.all()...)
-	d.says("holdfast cluster transfer [NODE]", "", "[NODE]", "4")
+	d.says("holdfast cluster transfer-leader [NODE]", "", "[NODE]", "4")
 	if leader := p.c.awaitServing(healWithin, p.c.all()...); leader != 4 {
 		d.t.Errorf("node %d leads, want 4", leader)
 	}
-	d.says("holdfast cluster transfer [NODE]", "", "[NODE]", "1")
+	d.says("holdfast cluster transfer-leader [NODE]", "", "[NODE]", "1")
 	p.c.awaitServing(healWithin, p.c.all()...)
 	d.shows("node 4 is an observer", "holdfast cluster demote NODE", "", "NODE", "4")
-	d.shows("node 4 is no member", "holdfast cluster remove NODE --yes", "", "NODE", "4")
+	d.shows("node 4 is not a member", "holdfast cluster remove NODE --yes", "", "NODE", "4")
 	p.c.nodes = 3
 	p.stop(4)
 	p.c.awaitServing(healWithin+time.Second, p.c.all()...)

@@ -18,7 +18,7 @@ func TestPause(t *testing.T) {
 			victim := c.victim(role)
 			stubborn := c.stubborn(victim)
 			time.Sleep(minTimeout)
-			before := c.metric(victim, "holdfast_stalls_total")
+			before := c.metric(victim, "holdfast_process_pauses_total")
 			all := l.settled(10, minTimeout, c.all()...) // now: on a busy machine clients leave a slow node
 
 			since := time.Now()
@@ -37,7 +37,7 @@ func TestPause(t *testing.T) {
 			stubborn.promisedNothingAsleep(asleep)
 			l.noneEnded(all)
 			c.awaitServing(healWithin, c.all()...)
-			if after := c.metric(victim, "holdfast_stalls_total"); after <= before {
+			if after := c.metric(victim, "holdfast_process_pauses_total"); after <= before {
 				t.Errorf("node %d counts %v stalls, and %v before it was paused", victim, after, before)
 			}
 			l.servesOn(victim)
@@ -46,8 +46,8 @@ func TestPause(t *testing.T) {
 }
 
 // TestPauseAll freezes all nodes for 30 seconds, many times the timeout of a session. No session of a client that comes
-// back in time is lost (I8): the session has a full timeout from then on. The session of a client that has gone expires
-// after that.
+// back in time is lost (I8 a sick server kills nobody): the session has a full timeout from then on. The session of a
+// client that has gone expires after that.
 func TestPauseAll(t *testing.T) {
 	const lasts = 30 * time.Second
 	const long = 4 * minTimeout // the session of the client that has gone is alive when the last node is paused

@@ -31,9 +31,9 @@ func TestNoSecretOfAProcess(t *testing.T) {
 	k.snapshots()
 	k.quit()
 	k.start(k.altered(altered.Change{
-		File: "fsm/commands.go", Text: "case session.FreezeExpiry, session.ThawExpiry,", By: "case session.FreezeExpiry,",
+		File: "fsm/step.go", Text: "case session.FreezeExpiry, session.ThawExpiry,", By: "case session.FreezeExpiry,",
 	}))
-	k.say("cluster", "freeze", "--for", "1m", "--why", "secrets")
+	k.say("cluster", "freeze", "--for", "1m", "--reason", "secrets")
 	k.shown["the log of a panic"] = k.panics("session.ThawExpiry was decoded and cannot be applied", "cluster", "thaw")
 	for _, one := range leaks(k.shown, k.secrets) {
 		t.Error(one)
@@ -41,7 +41,7 @@ func TestNoSecretOfAProcess(t *testing.T) {
 
 	k.finds()
 	k.start(k.altered(altered.Change{
-		File: "fsm/commands.go", Text: "r.First, r.Err = s.claim(c)", By: `panic(fmt.Sprintf("planted: %x", s.key[:]))`,
+		File: "fsm/step.go", Text: "r.First, r.Err = s.claim(c)", By: `panic(fmt.Sprintf("planted: %x", s.key[:]))`,
 	}))
 	log := map[string]string{"the log": k.panics("panic: planted: ", "id", "allocate")}
 	if found := leaks(log, k.secrets); len(found) != 1 || found[0] != "the cluster's key is in the log" {

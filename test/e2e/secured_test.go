@@ -152,7 +152,7 @@ func (s *secured) hostile() {
 	s.t.Helper()
 	at := s.addresses(1)[0]
 	for reason, port := range map[string]int{"raft": raftPort, "peer": peerPort} {
-		name := fmt.Sprintf("holdfast_tls_refused_total{reason=%q}", reason)
+		name := fmt.Sprintf("holdfast_tls_handshakes_refused_total{port=%q}", reason)
 		before := s.metric(1, name)
 		address := net.JoinHostPort(at, fmt.Sprint(port))
 		s.rejects(address, nil)
@@ -264,8 +264,8 @@ func (s *secured) token() {
 	}
 }
 
-// TestFromPlainToTLS changes a running cluster as docs/operations.md says: prefer on one node after the other, then the
-// clients, then require. No session ends, and none is ever without a promise.
+// TestFromPlainToTLS changes a running cluster as docs/operations/security.md says: prefer on one node after the other,
+// then the clients, then require. No session ends, and none is ever without a promise.
 func TestFromPlainToTLS(t *testing.T) {
 	t.Parallel()
 	s := newSecured(t, "off", "HOLDFAST_AUTH=none", "HOLDFAST_AUTH_FILE=")

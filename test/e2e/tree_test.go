@@ -35,9 +35,9 @@ const (
 )
 
 // TestTree has 200 clients hold ephemerals, count counters up and make sequential entries, while nodes are cut off,
-// killed, frozen and run out of disk. No ephemeral outlives its session or ends before it (I12), every increment is
-// there once (I9), and so is every acknowledged entry, in the order of its client (I10). Watchers hear of every
-// ephemeral that came or went, or that events are lost (I11).
+// killed, frozen and run out of disk. No ephemeral outlives its session or ends before it (I12 no orphans), every
+// increment is there once (I9 once), and so is every acknowledged entry, in the order of its client (I10 in order).
+// Watchers hear of every ephemeral that came or went, or that events are lost (I11 no event missing).
 func TestTree(t *testing.T) {
 	for _, nodes := range []int{3, 5} {
 		t.Run(fmt.Sprintf("nodes=%d", nodes), func(t *testing.T) {

@@ -24,8 +24,8 @@ import (
 // given returns the sessions that exist before the fuzzer's client connects. The fuzzer's client knows the token of the
 // first session. Only the honest client knows the token of the other.
 func given() (first, other session.OpenSession) {
-	first = session.OpenSession{Node: 1, MS: 1, Timeout: shortest, RequestID: session.RequestID{1}}
-	other = session.OpenSession{Node: 1, Timeout: shortest, RequestID: session.RequestID{2}}
+	first = session.OpenSession{Node: 1, MS: 1, Spec: session.Spec{Timeout: shortest}, RequestID: session.RequestID{1}}
+	other = session.OpenSession{Node: 1, Spec: session.Spec{Timeout: shortest}, RequestID: session.RequestID{2}}
 	return first, other
 }
 
@@ -296,7 +296,7 @@ func counted(t *testing.T, script []*holdfastv1.ClientMessage, said []*holdfastv
 		case *holdfastv1.ServerMessage_Touched:
 			seq = a.Touched.GetSeq()
 			if touched[seq] && open[seq] == 0 && len(a.Touched.GetFailures()) == 0 {
-				continue // the touch was answered, and is confirmed now (S3)
+				continue // the touch was answered, and is confirmed now (S3 length of a promise)
 			}
 			touched[seq] = true
 		case *holdfastv1.ServerMessage_Closed:
@@ -362,7 +362,10 @@ func holds(t *testing.T, server session.Service, open session.OpenSession) *hold
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	h := &holder{conn: conn, done: make(chan struct{}), ended: make(chan struct{})}
-	h.grant, err = conn.Open(ctx, session.OpenRequest{RequestID: open.RequestID, Timeout: open.Timeout, MS: open.MS})
+	h.grant, err = conn.Open(ctx, session.OpenRequest{
+		RequestID: open.RequestID,
+		Spec:      session.Spec{Timeout: open.Timeout}, MS: open.MS,
+	})
 	if err != nil {
 		t.Fatalf("open of the honest client: %v", err)
 	}

@@ -66,7 +66,7 @@ func leaderScripts() [][]*peerv1.LeaderMessage {
 	return [][]*peerv1.LeaderMessage{
 		{
 			beat(&peerv1.Heartbeat{Round: 1, Attachment: 2}),
-			beat(&peerv1.Heartbeat{Round: 2, Good: 1, Confirmed: 1, NotTaken: []uint64{1<<56 | 1<<16}}),
+			beat(&peerv1.Heartbeat{Round: 2, Good: 1, Confirmed: 1, RejectedTouches: []uint64{1<<56 | 1<<16}}),
 		},
 		{
 			reply(&peerv1.Reply{Term: noraft.Term, Index: 2, Session: known}),
@@ -129,7 +129,10 @@ func hearLeader(t *testing.T, script []*peerv1.LeaderMessage) {
 	if err := server.Ready(); err != nil {
 		t.Errorf("the node follows the tracker and is not ready: %v", err)
 	}
-	honest := holds(t, server, session.OpenSession{Timeout: shortest, RequestID: session.RequestID{50}})
+	honest := holds(t, server, session.OpenSession{
+		Spec:      session.Spec{Timeout: shortest},
+		RequestID: session.RequestID{50},
+	})
 	sleep(2 * shortest)
 	honest.stillHeld(t, w)
 }
@@ -148,7 +151,10 @@ func asks(t *testing.T, w *world, server session.Service, n byte) {
 	begun := time.Now()
 	var grant session.Grant
 	if n%2 == 0 {
-		grant, err = conn.Open(ctx, session.OpenRequest{RequestID: session.RequestID{100 + n}, Timeout: shortest})
+		grant, err = conn.Open(ctx, session.OpenRequest{
+			RequestID: session.RequestID{100 + n},
+			Spec:      session.Spec{Timeout: shortest},
+		})
 	} else {
 		grant, err = conn.Resume(ctx, session.ResumeRequest{
 			Token: tokenOf(session.Session{ID: 1<<56 | 1<<16, Attachment: 1}), Instance: uint64(n), Attempt: 1,
@@ -181,7 +187,7 @@ func (nothingHeard) Jeopardy(time.Time, []string)            {}
 func (nothingHeard) JeopardyEnded()                          {}
 func (nothingHeard) Draining(*session.DrainingError)         {}
 func (nothingHeard) DrainingEnded()                          {}
-func (nothingHeard) Dismissed()                              {}
+func (nothingHeard) DrainTimeout()                           {}
 
 // scripted is the peer port of a leader that sends a script.
 type scripted struct {

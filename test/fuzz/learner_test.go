@@ -24,9 +24,9 @@ import (
 // peopled returns the sessions that exist. owned belongs to node 2, and only the script touches it. The other two
 // belong to node 3: a client keeps alive alive, and nobody touches dead.
 func peopled() (owned, alive, dead session.OpenSession) {
-	owned = session.OpenSession{Node: 2, MS: 1, Timeout: shortest, RequestID: session.RequestID{1}}
-	alive = session.OpenSession{Node: 3, Timeout: shortest, RequestID: session.RequestID{2}}
-	dead = session.OpenSession{Node: 3, MS: 3, Timeout: shortest, RequestID: session.RequestID{3}}
+	owned = session.OpenSession{Node: 2, MS: 1, Spec: session.Spec{Timeout: shortest}, RequestID: session.RequestID{1}}
+	alive = session.OpenSession{Node: 3, Spec: session.Spec{Timeout: shortest}, RequestID: session.RequestID{2}}
+	dead = session.OpenSession{Node: 3, MS: 3, Spec: session.Spec{Timeout: shortest}, RequestID: session.RequestID{3}}
 	return owned, alive, dead
 }
 

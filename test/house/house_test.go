@@ -1,5 +1,5 @@
-// Package house checks what a program that uses the SDK links and fetches, and docs/limits.md against the code. The arrows
-// between packages are depguard's, in .golangci.yml.
+// Package house checks what a program that uses the SDK links and fetches, and docs/limits.md against the code. The
+// arrows between packages are depguard's, in .golangci.yml.
 package house
 
 import (
@@ -11,7 +11,7 @@ import (
 
 // servers are what makes a server: ports, budgets, health service, reflection, state, consensus.
 var servers = []string{
-	"holdfast/transport/port", "holdfast/transport/clientport", "holdfast/transport/peerport", "holdfast/transport/gate",
+	"holdfast/transport/port", "holdfast/transport/clientport", "holdfast/transport/peerport", "holdfast/transport/ratelimit",
 	"holdfast/transport/raftnet", "holdfast/node", "holdfast/fsm", "holdfast/leader", "holdfast/learner",
 	"google.golang.org/grpc/health", "google.golang.org/grpc/reflection", "github.com/hashicorp/raft",
 	"golang.org/x/time/rate",
@@ -19,9 +19,9 @@ var servers = []string{
 
 const prometheus = "github.com/prometheus/client_golang/prometheus"
 
-// The SDK brings no part of a server into a user's program. Nor does it bring Prometheus: client/recipes/metrics does, to
-// those who import it. Nor do the SDK's tests: "go mod tidy" of a user's program fetches the modules of the tests of the
-// packages that the program imports.
+// The SDK brings no part of a server into a user's program. Nor does it bring Prometheus: client/recipes/metrics does,
+// to those who import it. Nor do the SDK's tests: "go mod tidy" of a user's program fetches the modules of the tests of
+// the packages that the program imports.
 func TestTheSDKLinksNoServer(t *testing.T) {
 	for _, of := range []struct {
 		packages []string

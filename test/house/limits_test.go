@@ -17,9 +17,9 @@ import (
 
 // docs/limits.md says of each limit what the source says.
 //
-// A row names the constants of its limit in a comment in its last cell. Its second cell tells their values, and no other
-// number but the default of the setting that the row is about: such a row has the word "default". The first cell has the
-// names that settings and errors have, the last one the tests that fill the limit, or "none".
+// The table filled names the constants and the tests of each row. The second cell of the row has their values, and no
+// other number but the default of the setting that the row is about: such a row has the word "default". The first cell
+// has the names that settings and errors have.
 //
 // Pages with faults are compared too: each kind of fault is found.
 func TestLimits(t *testing.T) {
@@ -28,35 +28,45 @@ func TestLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	page, s, all := string(text), read(t), settings(t)
-	for _, problem := range compare(page, s, all) {
+	for _, problem := range compare(page, s, all, filled) {
 		t.Error("docs/limits.md: " + problem)
 	}
 	for _, c := range []struct{ former, latter, want string }{
-		{"tree.MaxOps ", "tree.MaxOperations ", "no constant tree.MaxOperations"},
 		{"10,000 conditions", "9,999 conditions", "tree.MaxOps is 10000"},
 		{"10,000 conditions", "10,000 conditions, 3 s", `"3 s" is no constant`},
 		{"| default 2,000,000", "| 2,000,000", "max_sessions is a setting: say its default"},
 		{"| default 2,000,000", "| default 3,000,000", "max_sessions has the default 2000000"},
-		{"`max_sessions`", "`most_sessions`", "most_sessions is in no error and no setting"},
-		{"`max_sessions`", "`most_sessions`", "max_sessions is a setting and in no table"},
-		{"`max_snapshots`", "`disk_limit`", "max_snapshots is a limit in an error and in no table"},
-		{"`tree.TestCheckTransaction`", "`tree.TestCheckNothing`", "no test tree.TestCheckNothing"},
-		{"`tree.TestCheckTransaction`", "", "names no test"},
-		{"tree.MaxOps ", "", "tree.MaxOps looks like a limit"},
-		{"tree/writers.DefaultLimits.AllWills", "", "tree/writers.DefaultLimits.AllWills looks like a limit"},
-		{"tree.MaxOps ", "tree.MaxOps zk.most ", "zk.most is in a table and in noLimits"},
-		{"10,000 conditions", "10,000 | conditions", "has 8 cells"},
+		{"| `max_sessions` |", "| `most_sessions` |", "most_sessions is in no error and no setting"},
+		{"| `max_snapshots` |", "| a copy |", "max_snapshots is a limit in an error and in no table"},
+		{"| labels |", "| label |", "label: no row of the table filled"},
+		{"| labels |", "| label |", "labels: no row of docs/limits.md"},
+		{"| labels |", "| kill |", "kill: two rows"},
+		{"10,000 conditions", "10,000 | conditions", "has 5 cells"},
 	} {
 		changed := strings.Replace(page, c.former, c.latter, 1)
-		problems := compare(changed, s, all)
+		problems := compare(changed, s, all, filled)
 		if !slices.ContainsFunc(problems, func(p string) bool { return strings.Contains(p, c.want) }) {
 			t.Errorf("%q instead of %q is found to be %q, want %q", c.latter, c.former, problems, c.want)
+		}
+	}
+	for _, c := range []struct{ row, constants, tests, want string }{
+		{"labels", "session.MostLabels", "session.TestLabels", "no constant session.MostLabels"},
+		{"labels", "session.MaxLabels", "session.TestNothing", "no test session.TestNothing"},
+		{"labels", "session.MaxLabels", "", "labels: no test reaches it"},
+		{"labels", "", "session.TestLabels", "session.MaxLabels looks like a limit"},
+		{"labels", "session.MaxLabels zk/operations.limit", "session.TestLabels", "zk/operations.limit is in a table and in noLimits"},
+	} {
+		changed := maps.Clone(filled)
+		changed[c.row] = struct{ constants, tests string }{c.constants, c.tests}
+		problems := compare(page, s, all, changed)
+		if !slices.ContainsFunc(problems, func(p string) bool { return strings.Contains(p, c.want) }) {
+			t.Errorf("%s with %q and %q is found to be %q, want %q", c.row, c.constants, c.tests, problems, c.want)
 		}
 	}
 }
 
 // setting is a row of the table of settings.
-type setting struct{ kind, fallback string }
+type setting struct{ fallback string }
 
 // settings returns the settings of a node by their names.
 func settings(t *testing.T) map[string]setting {
@@ -64,7 +74,7 @@ func settings(t *testing.T) map[string]setting {
 	all := map[string]setting{}
 	for line := range strings.Lines(config.Reference()) {
 		if c := cells(line); len(c) > 2 && strings.HasPrefix(c[0], "`") {
-			all[strings.Trim(c[0], "`")] = setting{c[1], strings.Trim(c[2], "`")}
+			all[strings.Trim(c[0], "`")] = setting{strings.Trim(c[1], "`")}
 		}
 	}
 	if all["max_sessions"].fallback == "" {
@@ -76,20 +86,19 @@ func settings(t *testing.T) map[string]setting {
 // row is a row of a table of limits.
 type row struct {
 	name, limit string
-	// code are the constants of the row.
-	code []string
-	// names are those of settings and errors, tests those of tests.
-	names, tests []string
+	// names are those of settings and errors.
+	names []string
+	// code are the constants of the row, tests those that reach its limit.
+	code, tests []string
 }
 
 var (
-	comment = regexp.MustCompile(`<!--(.*?)-->`)
-	quoted  = regexp.MustCompile("`([^`]+)`")
-	isWord  = regexp.MustCompile(`^[a-z0-9_]+$`)
+	quoted = regexp.MustCompile("`([^`]+)`")
+	isWord = regexp.MustCompile(`^[a-z0-9_]+$`)
 )
 
 // columns are those of each table of limits.
-const columns = 7
+const columns = 4
 
 // rowsOf returns the rows of the tables whose first column is "limit".
 func rowsOf(page string) (all []row, problems []string) {
@@ -113,17 +122,6 @@ func rowsOf(page string) (all []row, problems []string) {
 				r.names = append(r.names, q[1])
 			}
 		}
-		last := c[columns-1]
-		for _, of := range comment.FindAllStringSubmatch(last, -1) {
-			r.code = append(r.code, strings.Fields(of[1])...)
-		}
-		last = comment.ReplaceAllString(last, "")
-		for _, q := range quoted.FindAllStringSubmatch(last, -1) {
-			r.tests = append(r.tests, q[1])
-		}
-		if len(r.tests) == 0 && strings.TrimSpace(last) != "none" {
-			problems = append(problems, fmt.Sprintf("%s: names no test: write none if there is none", r.name))
-		}
 		all = append(all, r)
 	}
 	if len(all) == 0 {
@@ -146,11 +144,24 @@ func cells(line string) []string {
 }
 
 // compare returns what is wrong with a page of limits.
-func compare(page string, s *source, all map[string]setting) []string {
+func compare(
+	page string, s *source, all map[string]setting, filled map[string]struct{ constants, tests string },
+) []string {
 	rows, problems := rowsOf(page)
 	add := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
-	told, listed := map[string]bool{}, map[string]bool{}
+	told, listed, named := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, r := range rows {
+		of, ok := filled[r.name]
+		switch {
+		case named[r.name]:
+			add("%s: two rows", r.name)
+		case !ok:
+			add("%s: no row of the table filled", r.name)
+		case of.tests == "":
+			add("%s: no test reaches it", r.name)
+		}
+		named[r.name] = true
+		r.code, r.tests = strings.Fields(of.constants), strings.Fields(of.tests)
 		for _, name := range r.names {
 			told[name] = true
 		}
@@ -158,6 +169,11 @@ func compare(page string, s *source, all map[string]setting) []string {
 			listed[name] = true
 		}
 		r.compare(s, all, add)
+	}
+	for _, name := range slices.Sorted(maps.Keys(filled)) {
+		if !named[name] {
+			add("%s: no row of docs/limits.md", name)
+		}
 	}
 	noLimit := map[string]bool{}
 	for _, group := range noLimits {
@@ -177,8 +193,7 @@ func compare(page string, s *source, all map[string]setting) []string {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		counts := all[name].kind == "number" || all[name].kind == "duration"
-		if counts && !told[name] && !slices.Contains(noLimitSettings, name) {
+		if defaultOf(all[name]).value != nil && !told[name] && !slices.Contains(noLimitSettings, name) {
 			add("%s is a setting and in no table", name)
 		}
 	}
@@ -226,7 +241,7 @@ func (r *row) compare(s *source, all map[string]setting, add func(format string,
 	}
 	for i, n := range said {
 		if !known[i] {
-			add("%s: %q is no constant of the row: name it in the comment of the row", r.name, n.text)
+			add("%s: %q is no constant of the row: name it in the table filled", r.name, n.text)
 		}
 	}
 	for _, name := range r.tests {
@@ -237,11 +252,13 @@ func (r *row) compare(s *source, all map[string]setting, add func(format string,
 }
 
 func defaultOf(s setting) number {
-	if d, err := time.ParseDuration(s.fallback); err == nil && s.kind == "duration" {
+	if v, ok := new(big.Rat).SetString(s.fallback); ok {
+		return number{value: v}
+	}
+	if d, err := time.ParseDuration(s.fallback); err == nil {
 		return number{value: new(big.Rat).SetInt64(int64(d)), time: true}
 	}
-	v, _ := new(big.Rat).SetString(s.fallback) // nil, which no number equals, for a text
-	return number{value: v}
+	return number{} // no number equals it
 }
 
 // number is one in a text, or a constant.

@@ -1,17 +1,17 @@
 package model
 
-// action is something that can happen. Its guards leave the state as it is; its effects change it.
+// action is one possible event. Its guards leave the state unchanged; its effects change it.
 type action struct {
 	// text describes it: $a and $b are nodes, $s is a session, $n a number.
 	text string
 	over params
 	// weight is how often a random walk tries it.
 	weight int
-	// do takes the action. It reports false, and leaves the state as it is, when the action is not possible.
+	// do performs the action. It reports false, and leaves the state unchanged, when the action is not possible.
 	do func(x *step, a, b, c int) bool
 }
 
-// params is the kind of arguments that an action takes.
+// params is the kind of an action's arguments.
 type params uint8
 
 const (
@@ -127,7 +127,7 @@ var actions = []action{
 	},
 	{"$a restarts with its disk", eachNode, 1, func(x *step, a, _, _ int) bool { return x.running(a).restart() }},
 
-	// These come last, and only in scopes with local sessions: the random walks of other scopes stay as they are.
+	// Last, and only in scopes with local sessions, so that the random walks of other scopes stay the same.
 	{
 		"$a receives a touch of s$n, which it alone knows (L4)", eachNodeAndSession, 15,
 		func(x *step, a, b, _ int) bool { return x.serving(a).touchLocal(b) },
@@ -162,7 +162,7 @@ func (s *Scope) offered(action int) bool {
 	return true
 }
 
-// counts returns how many values each argument of the action takes in a scope.
+// counts returns how many values each argument of the action has in a scope.
 func (p params) counts(scope *Scope) [3]int {
 	n, s := scope.nodes(), scope.sessions()
 	switch p {
@@ -175,7 +175,7 @@ func (p params) counts(scope *Scope) [3]int {
 	case eachPairAndSession:
 		return [3]int{n, n, s}
 	case eachConnection:
-		attachments := int(scope.Most[Moves]+scope.Most[TakeOvers]+scope.Most[Upgrades]) + 2 // they count from 1
+		attachments := int(scope.Most[Moves]+scope.Most[TakeOvers]+scope.Most[Upgrades]) + 2 // attachments count from 1
 		return [3]int{n, attachments, s}
 	case once:
 	}
@@ -185,7 +185,7 @@ func (p params) counts(scope *Scope) [3]int {
 // event is one action with its arguments.
 type event struct{ action, a, b, c uint8 }
 
-// possible lists what can be tried in a scope.
+// possible lists all candidate events of a scope.
 func possible(scope *Scope) []event {
 	var all []event
 	for i, act := range actions {

@@ -3,9 +3,9 @@ package model
 // forgetting makes the canonical form of a step's state.
 type forgetting struct{ *step }
 
-// canonical forgets what can make no difference any more to the invariants looked for, and renumbers what is named by
-// counting, so that histories that differ in nothing else lead to one state. Story replays a history without it: its
-// numbers are real, and a history that exists only because something was forgotten wrongly does not replay.
+// canonical discards facts that no longer matter to the wanted invariants, and renumbers counted names, so that
+// equivalent histories lead to one state. Story replays a history without canonical: its numbers are real, and a
+// history that exists only because of a wrong discard does not replay.
 func (x *step) canonical() {
 	f := forgetting{x}
 	f.votes()
@@ -29,7 +29,7 @@ func (x *step) canonical() {
 			f.touches(&x.Node[i].Learner, s)
 		}
 	}
-	if x.scope.Most[Moves] == 0 { // no session can get another owner
+	if x.scope.Most[Moves] == 0 { // == 0 {] no session can get another owner
 		f.idleMembers()
 	}
 }
@@ -80,7 +80,7 @@ func (f forgetting) votes() {
 
 func (f forgetting) touches(v *learner, s int) {
 	if f.scope.Most[Suspends] == 0 {
-		v.Confirmed[s] = heard{} // the promise on it is made already
+		v.Confirmed[s] = heard{} // = heard{}] its promise is made already
 	}
 	if f.wanted&I4 == 0 {
 		v.Table[s].Made, v.Table[s].Stale = 0, 0
@@ -91,7 +91,7 @@ func (f forgetting) touches(v *learner, s int) {
 	}
 }
 
-// rounds counts a tracker's rounds from its newest good one on, which becomes round 1.
+// rounds numbers a tracker's rounds from its newest good round, which becomes round 1.
 func (f forgetting) rounds(t tracking) {
 	if t.On == 0 || t.Good <= 1 {
 		return
@@ -107,7 +107,7 @@ func (f forgetting) rounds(t tracking) {
 	t.B, t.Begun, t.Good = b, t.Begun-less, 1
 }
 
-// forgetRounds counts rounds from the tracker's newest good one on.
+// forgetRounds numbers rounds from the tracker's newest good round.
 func (k *link) forgetRounds(t *tracker) {
 	less := t.Good - 1
 	newer := func(n uint8) uint8 {
@@ -124,13 +124,13 @@ func (k *link) forgetRounds(t *tracker) {
 	s.InAtB = in
 	s.Out, k.Wire.Round, k.Old.Round = newer(s.Out), newer(k.Wire.Round), newer(k.Old.Round)
 	if s.Last < t.Good {
-		s.Last = less // only whether it is the newest counts
+		s.Last = less // only whether it is the newest matters
 	}
 	s.Last -= less
 	k.Member.Voted = max(k.Member.Voted, t.Good) - less
 }
 
-// forgetPromises serves searches for no broken promise: what is confirmed does not matter to them.
+// forgetPromises discards confirmed touches in searches that ignore broken promises.
 func (k *link) forgetPromises() {
 	s := &k.Stream
 	s.In, s.Sure, s.Told, s.Refused, s.InAtB = 0, 0, 0, [maxAnswers]uint8{}, [maxRounds]uint8{}
@@ -138,7 +138,7 @@ func (k *link) forgetPromises() {
 	k.Wire.Sure, k.Wire.Known, k.Wire.List = 0, 0, 0
 }
 
-// forgetAnswers counts answers from the newest one on that the relay knows to be confirmed.
+// forgetAnswers numbers answers from the newest answer that the relay knows to be confirmed.
 func (k *link) forgetAnswers() {
 	s, r := &k.Stream, &k.Relay
 	less := s.Told

@@ -1,17 +1,18 @@
 package model
 
 // Clients of global sessions. One process per session touches, resumes at any node, and writes. It may do so through
-// connections that a newer one has replaced: a request under way does not know that. In scopes with take-overs a second
-// process has the session's token. The two take the session from each other in turns, while resumes of the process that
-// lost it are still under way.
+// replaced connections, because a request in flight cannot know about the newer connection. In scopes with take-overs a
+// second process has the session's token. The two take the session from each other in turns, while resumes of the
+// process that lost it are still in flight.
 
-// The processes of a session's clients: the numbers of their instances (M1).
+// The processes of a session's clients: the numbers of their instances (M1 a resume is a move).
 const (
 	firstProcess uint8 = iota + 1
 	secondProcess
 )
 
-// touch makes a node receive a session's request through the connection with this attachment (T2).
+// touch makes a node receive a session's request through the connection with this attachment (T2 stale attachments are
+// refused).
 func (v serving) touch(attachment, s int) bool {
 	if !v.runs() || v.Conns[s]&(1<<attachment) == 0 {
 		return false
@@ -27,7 +28,7 @@ func (v serving) touch(attachment, s int) bool {
 	}
 	had := v.Table[s]
 	if v.wanted&I4 == 0 {
-		had.Made, had.Stale = t.Made, t.Stale // the canonical form may have forgotten them
+		had.Made, had.Stale = t.Made, t.Stale // the canonical form may have discarded them
 	}
 	if t == had && v.Process.Backlog&(1<<s) == 0 {
 		return false
@@ -48,7 +49,7 @@ func (v serving) resume(s int) bool {
 	}
 	if v.FSM.Session[s].Alive == 0 && f.Ended == 0 {
 		if v.Obeys(M5) {
-			return false // LAGGING: it waits, or tries another node
+			return false // LAGGING: the client waits, or tries another node
 		}
 		v.Breaks(Told, "n%d, which has not seen s%d yet, answers that it expired", v.id+1, s+1)
 		return true
@@ -66,8 +67,8 @@ func (v serving) resume(s int) bool {
 	return true
 }
 
-// takeOver makes the process that does not have the session take it on purpose. It names the session's present
-// attachment, which it knows from its token or from the refusal of its resume (M1).
+// takeOver makes the process without the session take the session over deliberately. It names the session's present
+// attachment, from its token or from the refusal of its resume (M1).
 func (v serving) takeOver(s int) bool {
 	f, now := &v.Truth.Session[s], v.Truth.FSM.Session[s]
 	if !v.runs() || f.Ended != 0 || v.Request[s].Attempt != 0 || now.Alive == 0 || v.FSM.Session[s].Alive == 0 ||
@@ -92,7 +93,7 @@ func (v serving) leads(t tracking) bool {
 	return v.Link[t.id][v.id].Relay.Up == 1 && t.Raft.Role == leader && t.works() && t.Raft.Len < maxLog
 }
 
-// forward makes the leader of a stream propose a move (M1), unless the session is closing (M6).
+// forward makes the leader of a stream propose a move (M1), unless the session is closing (M6 closing sessions stay).
 func (v serving) forward(l, s int) bool {
 	r, t := &v.Request[s], v.tracking(l)
 	if !v.runs() || r.Attempt == 0 || r.Sent == 1 || !v.leads(t) || t.Raft.Term != t.Term ||
@@ -108,7 +109,8 @@ func (v serving) forward(l, s int) bool {
 }
 
 // serve makes a node serve a session that was resumed there. The node has applied the move, and so has the leader of
-// the entry's term or of a later one (M3). The move confirms the request as a touch (S2).
+// the entry's term or of a later one (M3 served in the leader's term). The move confirms the request as a touch (S2
+// opens and moves are touches).
 func (v serving) serve(s int) bool {
 	r, mine := v.Request[s], v.FSM.Session[s]
 	if !v.runs() || r.Sent == 0 || mine.Alive == 0 || int(mine.Owner) != v.id || mine.Instance != r.Instance ||
@@ -158,7 +160,8 @@ func (v serving) abandon(s int) bool {
 	return true
 }
 
-// write makes a client send a command on behalf of its session, through the connection with this attachment (M2).
+// write makes a client send a command on behalf of its session, through the connection with this attachment (M2
+// commands name their attachment).
 func (v serving) write(attachment, s int) bool {
 	if !v.runs() || v.Conns[s]&(1<<attachment) == 0 {
 		return false

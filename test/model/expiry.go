@@ -9,10 +9,11 @@ const (
 	unknown                  // the close was appended
 )
 
-// queued is a close on its way to Raft. It outlives the tracker that decided it: raft.Apply takes no term (E3).
+// queued is a close on its way to Raft. It outlives the tracker that decided it: raft.Apply has no term argument (E3
+// ordered closes).
 type queued struct{ Term, Attachment, Broke uint8 }
 
-// lost reports whether a member is lost to the tracker (E1).
+// lost reports whether a member is lost to the tracker (E1 full timeout after a change of leader).
 func (t tracking) lost(m int) bool {
 	s := &t.link(m).Stream
 	return s.Open == 0 || s.Out != 0 && t.Clock.Now >= s.OutAt+t.scope.LostAfter
@@ -39,7 +40,7 @@ func (t tracking) due(s int) uint8 {
 	return due
 }
 
-// expire decides that a session has expired (E2), pops it from the queue and marks it (E3).
+// expire decides that a session has expired (E2 the owner answers first), pops it from the queue and marks it (E3).
 func (t tracking) expire(s int) bool {
 	if !t.works() || t.Mark[s] != 0 || t.FSM.Session[s].Alive == 0 || t.Queue[s].Term != 0 {
 		return false
@@ -61,7 +62,7 @@ func (t tracking) expire(s int) bool {
 	return true
 }
 
-// mark marks a popped session as closing: an action of its own only without E3Atomic.
+// mark marks a popped session as closing: a separate action only without E3Atomic.
 func (t tracking) mark(s int) bool {
 	if !t.runs() || t.Mark[s] != popped {
 		return false
@@ -70,7 +71,7 @@ func (t tracking) mark(s int) bool {
 	return true
 }
 
-// propose appends the close, in whatever term the node leads by then (E3).
+// propose appends the close, in the term that the node leads by then (E3).
 func (t tracking) propose(s int) bool {
 	q := t.Queue[s]
 	if q.Term == 0 || !t.runs() || t.Raft.Role != leader || t.Raft.Len == maxLog || t.Mark[s] == popped {
@@ -87,7 +88,7 @@ func (t tracking) propose(s int) bool {
 	return true
 }
 
-// refuse makes Raft refuse a close before it appends it: the mark is taken back (E4).
+// refuse makes Raft refuse a close before it appends it: the mark is removed (E4 closing mark).
 func (t tracking) refuse(s int) bool {
 	if t.Queue[s].Term == 0 || !t.runs() || t.Mark[s] == popped || !t.spend(Refusals) {
 		return false
@@ -99,7 +100,7 @@ func (t tracking) refuse(s int) bool {
 	return true
 }
 
-// giveUp takes back a mark while the outcome is unknown: only without E4Unknown.
+// giveUp removes a mark while the outcome is unknown: only without E4Unknown.
 func (t tracking) giveUp(s int) bool {
 	if t.Obeys(E4Unknown) || t.Mark[s] != unknown || !t.runs() {
 		return false

@@ -10,7 +10,7 @@ func (x *step) tick() bool {
 	}
 	for i := range x.scope.nodes() {
 		if v := x.serving(i); v.runs() && v.served()&v.Process.Backlog != 0 {
-			return false // what waits in sockets is read within less than an interval
+			return false // messages in sockets are read within less than an interval
 		}
 	}
 	x.Now++
@@ -26,7 +26,7 @@ type running struct{ at }
 
 func (x *step) running(i int) running { return running{x.at(i)} }
 
-// tick moves the node's clocks (A1).
+// tick moves the node's clocks (A1 accountable clock).
 func (r running) tick() {
 	stands := r.Process.Rest == suspended
 	if !stands {
@@ -49,8 +49,8 @@ func (r running) tick() {
 	}
 }
 
-// pause stops a process, by a signal, a starved processor or a hung disk. Its machine's clock goes on, and its sockets
-// still receive.
+// pause stops a process, by a signal, a starved processor or a hung disk. Its machine's clock continues, and its
+// sockets still receive.
 func (r running) pause() bool {
 	if !r.runs() || !r.spend(Pauses) {
 		return false
@@ -68,7 +68,7 @@ func (r running) suspend() bool {
 	return true
 }
 
-// wake lets a process go on. Its clients were silent meanwhile.
+// wake continues a process. Its clients were silent meanwhile.
 func (r running) wake() bool {
 	p := &r.Process
 	if p.Rest == runs {
@@ -85,8 +85,8 @@ func (r running) wake() bool {
 	return true
 }
 
-// wakeTouched lets a process go on whose clients have sent keep-alives all the while. The keep-alives wait in its
-// sockets (E1).
+// wakeTouched continues a process whose clients have sent keep-alives all the while. The keep-alives wait in its
+// sockets (E1 full timeout after a change of leader).
 func (r running) wakeTouched() bool {
 	v := r.serving(r.id)
 	if !r.Process.stalled(r.Now) || v.served() == 0 {
@@ -97,7 +97,7 @@ func (r running) wakeTouched() bool {
 	return true
 }
 
-// restart ends a process, which may be paused, and starts it again with its disk: term, vote and log.
+// restart ends a process, which may be paused, and restarts it with its disk: term, vote and log.
 func (r running) restart() bool {
 	if !r.spend(Restarts) {
 		return false

@@ -5,14 +5,14 @@ import "fmt"
 // entry is an entry of Raft's log.
 type entry struct {
 	Term, Kind, Session uint8
-	// A move: the node it moves to, and the attempt. An upgrade: its node, and the index that the node had applied.
+	// A move: its target node, and the attempt. An upgrade: its node, and the index that the node had applied.
 	Node, Attempt uint8
-	// A close: the attachment it ends, and the term that decided (E3). A write: its attachment. A move: the attachment
-	// that it names (M1).
+	// A close: the attachment that it ends, and the term of the decision (E3 ordered closes). A write: its attachment.
+	// A move: the attachment that it names (M1 a resume is a move).
 	Attachment, Decided uint8
 	Instance            uint8 // a move: its process; 0 in scopes without take-overs
 	Present             uint8 // ghost; a move: the session's newest attachment when the client sent the request
-	// Ghost is, of a move, when its node received the request; of an upgrade, when it was appended; of a close, the
+	// Ghost: for a move, when its node received the request; for an upgrade, when it was appended; for a close, the
 	// invariants that its decision broke.
 	Ghost uint8
 }
@@ -20,7 +20,7 @@ type entry struct {
 // Kinds of entries.
 const (
 	opens  uint8 = iota + 1 // the first entry of every history: opens all sessions
-	begins                  // a tracker's own (R5)
+	begins                  // a tracker's own (R5 start of a tracker)
 	moves
 	closes
 	writes
@@ -30,7 +30,7 @@ const (
 // fsm is the replicated state.
 type fsm struct {
 	Counter uint8 // of attachments (M1)
-	// In scopes with local sessions: the number of applied entries, and the index of the newest end (L7).
+	// In scopes with local sessions: the number of applied entries, and the index of the newest end (L7 upgrade).
 	Index, LastEnd uint8
 	Session        [maxSessions]session
 }
@@ -39,7 +39,7 @@ type fsm struct {
 type session struct {
 	Alive, Owner, Attachment uint8
 	Instance, Attempt        uint8 // of the newest move (M1)
-	Term                     uint8 // of the entry that gave the attachment (M3)
+	Term                     uint8 // of the entry that gave the attachment (M3 served in the leader's term)
 }
 
 // apply applies an entry. It reports whether the entry had an effect.
@@ -78,8 +78,8 @@ func (f *fsm) apply(p *protocol, e entry) bool {
 	return true
 }
 
-// mayMove reports whether a move takes a living session (M1). An attempt below the newest one of the same process does
-// not. Nor does another process that names an attachment other than the present one.
+// mayMove reports whether a move moves a living session (M1). It does not if its attempt is below the newest attempt of
+// the same process, or if another process names an attachment other than the present one.
 func (s *session) mayMove(p *protocol, e entry) bool {
 	if e.Instance == s.Instance {
 		return e.Attempt >= s.Attempt || !p.Obeys(M1Attempt)

@@ -1,6 +1,6 @@
 package model
 
-// learner is what a node keeps for its own clients.
+// learner is a node's state for its own clients.
 type learner struct {
 	Table     [maxSessions]touch
 	Conns     [maxSessions]uint8 // the set of attachments whose connections ended here
@@ -13,12 +13,12 @@ type learner struct {
 type touch struct {
 	Attachment, At uint8 // as recorded; At on the node's Mono
 	New            uint8 // not yet reported
-	Void           uint8 // made before the machine was suspended (S5)
-	Made           uint8 // ghost: the attachment of the connection it came through
+	Void           uint8 // made before the machine was suspended (S5 suspended machines)
+	Made           uint8 // ghost: the attachment of its connection
 	Stale          uint8 // ghost: made after a newer attachment was served
 }
 
-// heard is the newest confirmed touch (S1, S2), on the node's Mono.
+// heard is the newest confirmed touch (S1 confirmed touches, S2 opens and moves are touches), on the node's Mono.
 type heard struct{ Attachment, At uint8 }
 
 // request is a client's resume at a node.
@@ -26,7 +26,7 @@ type request struct {
 	Attempt, At, Void uint8 // At on Mono
 	Sent              uint8 // proposed
 	Real              uint8 // ghost: At in Now
-	// In scopes with take-overs: the process that asks, the attachment that it names, and (ghost) the session's newest
+	// In scopes with take-overs: the requesting process, the attachment that it names, and (ghost) the session's newest
 	// attachment then.
 	Instance, Named, Present uint8
 }
@@ -36,9 +36,9 @@ type local struct {
 	On     uint8
 	Last   uint8 // the newest touch, on Mono
 	Old    uint8 // Last is from before the machine was suspended
-	Flight uint8 // an upgrade is under way (L8)
+	Flight uint8 // an upgrade is in flight (L8 one upgrade at a time)
 	Begun  uint8 // when the upgrade began, on Mono
-	Since  uint8 // the index that the node had applied then (L7)
+	Since  uint8 // the index that the node had applied then (L7 upgrade)
 	Void   uint8 // the machine was suspended since then
 	Real   uint8 // ghost: Last in Now
 }
@@ -62,9 +62,9 @@ func (v serving) served() (set uint8) {
 	return set
 }
 
-// promise answers a keep-alive (S3). A client may send one at any time, so one comes as soon as there is something to
-// promise; later ones promise no more. All clocks run at one rate, so a promise ends a full timeout after the confirmed
-// touch and no later.
+// promise answers a keep-alive (S3 length of a promise). A client may send a keep-alive at any time, so the model sends
+// one as soon as there is something to promise; later keep-alives promise no more. All clocks run at one rate, so a
+// promise ends a full timeout after the confirmed touch and no later.
 func (v serving) promise(s int) {
 	c, mine := v.Confirmed[s], v.FSM.Session[s]
 	ago := v.Process.Mono - c.At
@@ -102,7 +102,8 @@ func (v serving) voidPromises() {
 	}
 }
 
-// hearBacklog takes in that keep-alives of all served sessions wait in the sockets of a process that did not run (E1).
+// hearBacklog records that keep-alives of all served sessions wait in the sockets of a process that did not run (E1
+// full timeout after a change of leader).
 func (v serving) hearBacklog() {
 	v.Process.Backlog = v.served()
 	for s := range v.scope.sessions() {

@@ -5,7 +5,8 @@ package model
 // through any stream that is open to a tracker. The state machine remembers only the index of the newest end, as if
 // each certificate were dropped at once.
 
-// touchLocal makes the session's node hear a touch, and promise on it (L3, L4, L8).
+// touchLocal makes the session's node receive a touch, and promise on it (L3 local expiry, L4 local promises, L8 one
+// upgrade at a time).
 func (v serving) touchLocal(s int) bool {
 	one := &v.Local[s]
 	if !v.runs() || one.On == 0 ||
@@ -18,8 +19,8 @@ func (v serving) touchLocal(s int) bool {
 	return true
 }
 
-// promiseLocal makes a promise that the node gives on its own: a timeout from a touch (L4). While an upgrade is under
-// way it is a timeout from the upgrade's begin, or nothing if the machine was suspended since (L8).
+// promiseLocal makes a promise of the node alone: a timeout from a touch (L4). While an upgrade is in flight the
+// promise is a timeout from the upgrade's start, or none if the machine was suspended since (L8).
 func (v serving) promiseLocal(s int) {
 	one, ago := v.Local[s], uint8(0)
 	if one.Flight == 1 && v.Obeys(L8Rests) {
@@ -31,7 +32,7 @@ func (v serving) promiseLocal(s int) {
 	v.onlooker().promised(v.id, s, ago)
 }
 
-// expireLocal is the node's own decision (L3). It is not made while an upgrade is under way (L8).
+// expireLocal is the node's own decision (L3). An upgrade in flight delays it (L8).
 func (v serving) expireLocal(s int) bool {
 	one := &v.Local[s]
 	if !v.runs() || one.On == 0 || one.Flight == 1 && v.Obeys(L8Stays) ||
@@ -46,8 +47,8 @@ func (v serving) expireLocal(s int) bool {
 	return true
 }
 
-// upgrade makes the node ask a leader to make the session global, for the first time or again (L7). The request is a
-// touch.
+// upgrade makes the node ask a leader to make the session global, for the first time or again (L7 upgrade). The request
+// is a touch.
 func (v serving) upgrade(l, s int) bool {
 	one, t := &v.Local[s], v.tracking(l)
 	if !v.runs() || one.On == 0 || !v.leads(t) || t.Raft.Term != t.Term || !v.spend(Upgrades) {
@@ -64,7 +65,7 @@ func (v serving) upgrade(l, s int) bool {
 }
 
 // handOver makes the session's node, which has applied the upgrade, serve it as a global session. The touch table gets
-// its newest touch. The commit confirms a touch at the upgrade's begin (L8, S2).
+// its newest touch. The commit confirms a touch at the upgrade's begin (L8, S2 opens and moves are touches).
 func (v serving) handOver(e entry) {
 	s := int(e.Session)
 	one := v.Local[s]
@@ -78,7 +79,7 @@ func (v serving) handOver(e entry) {
 		v.Table[s] = touch{Attachment: mine.Attachment, At: one.Last, New: 1, Made: mine.Attachment, Void: one.Old}
 	}
 	f := &v.Truth.Session[s]
-	if mine.Attachment == v.Truth.FSM.Session[s].Attachment { // else it has been moved since
+	if mine.Attachment == v.Truth.FSM.Session[s].Attachment { // else it has moved since
 		f.Touched = max(f.Touched, one.Real)
 	}
 	f.Served, f.ServedTerm = max(f.Served, mine.Attachment), mine.Term

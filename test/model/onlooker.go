@@ -142,7 +142,7 @@ func (o onlooker) promised(i, s int, ago uint8) {
 func (o onlooker) early(by tracking, s int) search.Invariants {
 	mine, f := by.FSM.Session[s], &o.Truth.Session[s]
 	if now := o.Truth.FSM.Session[s]; now.Attachment != mine.Attachment {
-		return 0 // it was moved or has ended, so the FSM ignores the close (E3)
+		return 0 // it was moved or has ended, so the FSM ignores the close (E3 ordered closes)
 	}
 	k := &o.Link[by.id][mine.Owner].Member
 	quiet := f.Known <= k.Took && k.Quiet&(1<<s) != 0

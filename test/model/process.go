@@ -3,12 +3,12 @@ package model
 // process is a node's operating-system process, with its machine.
 type process struct {
 	Rest, RestedAt uint8 // whether it runs, and since when it does not
-	Backlog        uint8 // the sessions whose keep-alives wait in sockets since the process did not run
+	Backlog        uint8 // the sessions whose keep-alives wait in sockets since the process stopped
 	Mono           uint8 // the monotonic clock
-	// Vouch is since when the relay can vouch, Started since when the process runs (E1); on Mono, 0 for since before
-	// the history.
+	// Vouch is since when the relay can vouch, Started since when the process runs (E1 full timeout after a change of
+	// leader); on Mono, 0 for since before the history.
 	Vouch, Started uint8
-	Incarnation    uint8 // how often the process was started again (T6)
+	Incarnation    uint8 // how often the process was started again (T6 newest stream only)
 	Stalls         stalls
 	Covered        uint8    // until when stalls are credited, on Mono
 	Stood          [3]uint8 // ghost: the set of ticks, in Now, in which the process did not run and noticed it
@@ -17,7 +17,7 @@ type process struct {
 // Whether a process runs.
 const (
 	runs      uint8 = iota
-	paused          // its monotonic clock goes on
+	paused          // its monotonic clock continues
 	suspended       // with its machine, whose monotonic clock stands
 )
 
@@ -52,8 +52,8 @@ func (p *process) stood(after, upTo uint8) (ticks uint8) {
 	return ticks
 }
 
-// ages returns for how long the relay had been able to vouch, and the process had run, when the relay took the table
-// (E1); 0 for what began later, forever for what began before the history.
+// ages returns for how long the relay could vouch, and for how long the process had run, when the relay read the table
+// (E1); 0 for later starts, forever for starts before the history.
 func (p *process) ages(taken uint8) (vouch, process uint8) {
 	age := func(since uint8) uint8 {
 		if since == 0 {

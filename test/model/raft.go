@@ -2,10 +2,10 @@ package model
 
 import "math/bits"
 
-// Raft, as fine as the rules need it: every node has a log, a vote and a term of its own. A deposed leader's entry can
-// be overwritten or commit later (R5). A deposed leader does not know that it is deposed (R3). A node restarts with its
-// disk only. Append and its answer are one action; a message that is lost is not sent. There are no snapshots: a node
-// replays its log.
+// Raft, as detailed as the rules need it: every node has its own log, vote and term. A deposed leader's entry can be
+// overwritten or commit later (R5 start of a tracker). A deposed leader does not know that it is deposed (R3 good
+// rounds). A node restarts with its disk only. Append and its answer are one action; a lost message is never sent.
+// There are no snapshots: a node replays its log.
 
 // raft is a node's part in Raft. Term, Voted, Len and Log are on disk.
 type raft struct {
@@ -49,7 +49,7 @@ func (r replicating) campaign() bool {
 	return true
 }
 
-// vote grants the node's vote to a candidate: to one in a term, whose log is not behind (Raft, section 5.4.1).
+// vote grants the node's vote to a candidate: one in a term, whose log is not behind (Raft, section 5.4.1).
 func (r replicating) vote(forWhom int) bool {
 	n, c := &r.Raft, &r.Node[forWhom].Raft
 	if r.id == forWhom || !r.votes() || !r.runs() || c.Role != candidate {
@@ -183,7 +183,7 @@ func (r replicating) applyAll() {
 	}
 }
 
-// applyNext applies an entry to the FSM, and tells the node's learner and its tracker.
+// applyNext applies an entry to the FSM, and informs the node's learner and its tracker.
 func (r replicating) applyNext() {
 	e := r.Raft.Log[r.Raft.Applied]
 	r.Raft.Applied++

@@ -5,12 +5,12 @@ package model
 // relay is the relay's end of a stream.
 type relay struct {
 	Up       uint8 // the stream is open
-	Complete uint8 // the next answer is complete (T3)
+	Complete uint8 // the next answer is complete (T3 ordered streams)
 	Answered uint8 // answers sent on this stream
 	Heard    uint8 // answers known to be confirmed
 	Sent     [maxAnswers][maxSessions]heard
-	Taken    [maxAnswers]uint8 // when the table was taken for each, on Mono
-	AsOf     uint8             // when it was taken for the newest confirmed answer, on Mono; 0 for none
+	Taken    [maxAnswers]uint8 // when the table was read for each, on Mono
+	AsOf     uint8             // when it was read for the newest confirmed answer, on Mono; 0 for none
 }
 
 // endAtRelay ends a stream at the relay. An answer that the relay has sent may still arrive.
@@ -33,8 +33,8 @@ func (x *step) relaying(m, l int) relaying { return relaying{x.at(m), l, &x.Link
 // works reports whether the stream is open and the process runs.
 func (r relaying) works() bool { return r.runs() && r.Relay.Up == 1 }
 
-// connect opens a stream to a tracker; the leader's own relay has one, too. A relay changes leaders only for a newer
-// term. The leader that it leaves may not notice.
+// connect opens a stream to a tracker; the leader's own relay has a stream, too. A relay changes leaders only for a
+// newer term. Its former leader may not notice.
 func (r relaying) connect() bool {
 	t := r.tracking(r.of)
 	if t.On == 0 || r.Relay.Up == 1 || !r.runs() || !t.runs() {
@@ -63,7 +63,7 @@ func (r relaying) connect() bool {
 	return true
 }
 
-// lose breaks a stream, with whatever is on it (T3).
+// lose breaks a stream, with all messages on it (T3).
 func (r relaying) lose() bool {
 	if r.of == r.id || r.Relay.Up == 0 || !r.spend(Losses) {
 		return false
@@ -73,7 +73,8 @@ func (r relaying) lose() bool {
 	return true
 }
 
-// take begins the answer to a heartbeat: it hears what is confirmed, and takes the table (R2, T1).
+// take starts the answer to a heartbeat: it learns which answers are confirmed, and reads the table (R2 heartbeat
+// answers, T1 atomic swap).
 func (r relaying) take() bool {
 	if !r.works() || r.Wire.Kind != heartbeat {
 		return false
@@ -89,7 +90,7 @@ func (r relaying) take() bool {
 	return true
 }
 
-// swap takes the touch table: its new touches, or all of it for the first answer on a stream (T1, T3).
+// swap empties the touch table and returns its new touches, or all of it for the first answer on a stream (T1, T3).
 func (r relaying) swap() {
 	w := &r.Wire
 	w.Took, w.At = r.Now, r.Process.Mono
@@ -108,8 +109,8 @@ func (r relaying) swap() {
 	}
 }
 
-// answer sends the answer. It reads h after the table was taken, leaves out touches of other attachments, and turns
-// moments into ages.
+// answer sends the answer. It reads h after the table was read, leaves out touches of other attachments, and converts
+// moments to ages.
 func (r relaying) answer() bool {
 	w := &r.Wire
 	if !r.works() || w.Kind != taking {
@@ -140,7 +141,7 @@ func (r relaying) answer() bool {
 	return true
 }
 
-// report makes a touch ready to be sent, unless it is left out. It returns what can be confirmed of the touch.
+// report prepares a touch for the answer, unless it is left out. It returns which part of the touch can be confirmed.
 func (r relaying) report(s int) (confirmable heard) {
 	t := &r.Wire.Touch[s]
 	if !r.Obeys(T1Swap) {
@@ -160,8 +161,9 @@ func (r relaying) report(s int) (confirmable heard) {
 	return confirmable
 }
 
-// confirm takes from a heartbeat which answers are confirmed, less the touches that were not taken (S1), and promises
-// on them. Answers that the tracker has only processed are confirmed as of the taking of the newest confirmed one.
+// confirm reads from a heartbeat which answers are confirmed, without the touches that the tracker refused (S1
+// confirmed touches), and promises on them. Answers that the tracker has only processed are confirmed as of the reading
+// of the newest confirmed answer.
 func (r relaying) confirm() {
 	k, w := &r.Relay, &r.Wire
 	for c := range k.Sent {
@@ -187,7 +189,7 @@ func (r relaying) confirm() {
 	}
 }
 
-// confirmTouches takes the touches of an answer as confirmed, and forgets them.
+// confirmTouches confirms the touches of an answer, and discards them.
 func (r relaying) confirmTouches(touches *[maxSessions]heard) {
 	for s, h := range touches {
 		if h.Attachment == 0 {

@@ -115,8 +115,8 @@ var texts = search.Protocol{
 	Invariants: []string{"I1", "I3", "I4", "I8", "told", "raft", "I5"},
 }
 
-// The properties: five invariants of ARCHITECTURE.md, what nodes must not tell a client (E5, M5), and what the model
-// itself rests on.
+// The properties: five invariants of ARCHITECTURE.md, what nodes must not tell a client (E5 ends only from the log, M5
+// lagging, not expired), and the basis of the model itself.
 const (
 	I1   search.Invariants = 1 << iota // never early
 	I3                                 // an acknowledged touch counts

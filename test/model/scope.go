@@ -25,11 +25,12 @@ type Scope struct {
 	Rounds uint8
 	// Most is how many faults of each kind may happen.
 	Most Counts
-	// Local makes all sessions begin as local sessions of their owners.
+	// Local makes all sessions start as local sessions of their owners.
 	Local bool
-	// SlowApply lets nodes apply an entry later than they learn that it is committed; otherwise they apply it at once.
+	// SlowApply lets nodes apply an entry later than they learn of its commit; otherwise they apply it at once.
 	SlowApply bool
-	// SlowAnswer lets anything happen between the steps in which a relay answers a heartbeat (R2, T1).
+	// SlowAnswer lets anything happen between the steps in which a relay answers a heartbeat (R2 heartbeat answers, T1
+	// atomic swap).
 	SlowAnswer bool
 }
 

@@ -1,8 +1,9 @@
 package model
 
-// Stalls of a process, as the process counts them itself and as a tracker hears of them (E1, L3).
+// Stalls of a process, as the process counts them and as a tracker learns of them (E1 full timeout after a change of
+// leader, L3 local expiry).
 
-// maxStalls is how many stalls are remembered one by one; older ones are merged.
+// maxStalls is how many stalls are remembered separately; older stalls are merged.
 const maxStalls = 2
 
 // stalls are the ends of stalls with the total credit by each end, on the clock of the counting process; the newest is
@@ -12,7 +13,7 @@ type stalls [maxStalls]struct{ End, Sum uint8 }
 func (s *stalls) newest() uint8 { return s[maxStalls-1].End }
 func (s *stalls) total() uint8  { return s[maxStalls-1].Sum }
 
-// add adds a stall with its credit. A stall that seems to have ended before the newest one counts as if both ended at
+// add adds a stall with its credit. A stall that seems to have ended before the newest stall counts as if both ended at
 // once.
 func (s *stalls) add(end, credit uint8) {
 	last := s[maxStalls-1]
@@ -34,7 +35,7 @@ func (s *stalls) since(moment uint8) uint8 {
 }
 
 // grace is how long after a stall no session comes due: one interval for another stall that is too short to be noticed,
-// and one for reading what waits in sockets.
+// and one for reading the messages in sockets.
 func (p *protocol) grace() uint8 {
 	switch {
 	case !p.Obeys(E1Grace):

@@ -1,18 +1,18 @@
 package model
 
-// The arrays' sizes. Scopes stay within them, and an action that would exceed them is not possible.
+// The arrays' sizes. Scopes stay within them, and an action that would exceed them is impossible.
 const (
 	maxNodes    = 4
 	maxSessions = 2
 	maxLog      = 9
-	maxAnswers  = 6 // unconfirmed answers on one stream that are remembered
-	maxRounds   = 3 // rounds of one tracker that are begun and not good
+	maxAnswers  = 6 // remembered unconfirmed answers on one stream
+	maxRounds   = 3 // open rounds of one tracker
 	forever     = 255
 	epoch       = 8 // a tracker's clock at its start, so that ages can reach back beyond the start
 )
 
-// State is one moment of the whole cluster. It has byte fields only, so that it is compared and hashed as it lies in
-// memory. Fields marked "ghost" belong to an onlooker: the checks of properties read them, the rules do not.
+// State is one moment of the whole cluster. It has only byte fields, so that it is compared and hashed as its bytes.
+// Fields marked "ghost" belong to an onlooker: only the checks of properties read them.
 type State struct {
 	Now   uint8 // ghost: real time, in ticks
 	Spent Counts
@@ -38,22 +38,22 @@ type link struct {
 	Stream stream // the tracker's end
 	Relay  relay  // the relay's end
 	Wire   message
-	Old    message // an answer still under way on an older stream: kept only without T6
+	Old    message // an answer in flight on an older stream: kept only without T6
 }
 
 // message is a heartbeat or an answer on a stream.
 type message struct {
 	Kind     uint8
 	Round, B uint8 // the heartbeat's round, and b of it
-	// A heartbeat: c, p and the list (S1).
+	// A heartbeat: c, p and the list (S1 confirmed touches).
 	Sure, Known, List uint8
 	Term, H           uint8 // an answer: R2
 	VouchAge          uint8
 	ProcessAge        uint8 // an answer: E1
 	Credit            uint8
 	Process           uint8
-	At                uint8 // when the table was taken, on the relay's Mono (T4)
-	Took              uint8 // ghost: when the table was taken, in Now
+	At                uint8 // when the table was read, on the relay's Mono (T4 age of a touch)
+	Took              uint8 // ghost: when the table was read, in Now
 	Quiet             uint8 // ghost: the sessions that had been silent for a full timeout then
 	Touch             [maxSessions]reported
 }
@@ -61,7 +61,7 @@ type message struct {
 // Kinds of messages.
 const (
 	heartbeat uint8 = iota + 1
-	taking          // the relay has taken the table and not yet answered
+	taking          // the relay has read the table and not yet answered
 	answer
 )
 

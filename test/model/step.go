@@ -7,17 +7,17 @@ import (
 	"holdfast/test/model/search"
 )
 
-// protocol has the rules that are in force, in one scope.
+// protocol has the rules in force, in one scope.
 type protocol struct {
 	search.Step
 	scope *Scope
 }
 
-// step is one action in the making, on the state before the action.
+// step is a running action, on the state before the action.
 //
 // A gerund is one node in one of its roles within the step: replicating (Raft), tracking (the leader's tracker),
-// relaying (a learner under one leader), serving (clients) and running (the process). Their methods are the actions.
-// An entry that replicating applies reaches serving and tracking of the same node.
+// relaying (a learner under one leader), serving (clients) and running (the process). Their methods are the actions. An
+// entry that replicating applies reaches serving and tracking of the same node.
 type step struct {
 	*State
 	protocol
@@ -73,7 +73,7 @@ func (x *step) at(i int) at { return at{x, i, &x.Node[i]} }
 
 func (a at) runs() bool { return a.Process.Rest == runs }
 
-// spend takes one of the scope's faults of a kind. It reports false when none is left.
+// spend uses up one of the scope's faults of a kind. It reports false when none is left.
 func (x *step) spend(kind Fault) bool {
 	if x.Spent[kind] >= x.scope.Most[kind] {
 		return false
@@ -95,7 +95,7 @@ func Initial(scope *Scope, without search.Without) State {
 	return *x.State
 }
 
-// play takes the step that a line of a prelude names.
+// play performs the step that a line of a prelude names.
 func (x *step) play(line string) {
 	free := *x.scope
 	for _, kind := range []Fault{Elections, Losses, Pauses, Moves} {
@@ -145,7 +145,7 @@ func (x *step) begin() {
 	}
 }
 
-// own begins the history of a session at its owner.
+// own starts the history of a session at its owner.
 func (x *step) own(s int, owner *learner) {
 	f := fate{Touched: x.Now, Known: x.Now}
 	if x.scope.Local {

@@ -2,7 +2,7 @@ package model
 
 import "slices"
 
-// The tracker of a leader for one term: rounds, the clock, and what answers say.
+// The tracker of a leader for one term: rounds, the clock, and the answers.
 
 // tracker is what the leader keeps for one term.
 type tracker struct {
@@ -16,7 +16,7 @@ type tracker struct {
 	Mark          [maxSessions]uint8
 }
 
-// clock is a tracker's accountable clock (A1).
+// clock is a tracker's accountable clock (A1 accountable clock).
 type clock struct {
 	Now, Run uint8 // its reading, and how long it still runs
 	Stood    uint8 // how long it stood; ghost but for A1Jump
@@ -47,15 +47,15 @@ func (c *clock) tick(p *protocol) {
 
 // member is a tracker's knowledge of a member. It outlives the member's streams.
 type member struct {
-	Voted   uint8 // the newest round that the member counts for (R3)
-	WordB   uint8 // b of the newest round that it answered (E2)
-	Started uint8 // when its process began to run, on the tracker's clock (E1)
+	Voted   uint8 // the newest round that the member counts for (R3 good rounds)
+	WordB   uint8 // b of the newest round that it answered (E2 the owner answers first)
+	Started uint8 // when its process began to run, on the tracker's clock (E1 full timeout after a change of leader)
 	Silent  uint8 // since when it is silent, 0 if it is not (E1)
 	Stalls  stalls
 	Process uint8 // the incarnation that spoke last,
 	Credit  uint8 // the credit for its stalls that it reported,
 	HeardAt uint8 // and when
-	Took    uint8 // ghost: when the newest processed answer's table was taken
+	Took    uint8 // ghost: when the table of the newest processed answer was read
 	Idle    uint8 // ghost: how long the clock stood since Took
 	Quiet   uint8 // ghost: the sessions that had been silent for a full timeout at Took
 }
@@ -67,8 +67,8 @@ func (m *member) hush(clock uint8) {
 	}
 }
 
-// hearStalls takes from an answer what is new about stalls. The credit grows by at most the time on the tracker's own
-// clock since the answer before, and the grace.
+// hearStalls adds the new stalls of an answer. The credit grows by at most the time on the tracker's own clock since
+// the answer before, and the grace.
 func (m *member) hearStalls(w *message, clock, grace uint8) {
 	if m.Process != w.Process {
 		m.Process, m.Credit = w.Process, 0
@@ -82,12 +82,12 @@ func (m *member) hearStalls(w *message, clock, grace uint8) {
 
 // stream is the tracker's end of a stream.
 type stream struct {
-	Open        uint8 // its end is not known to the tracker
+	Open        uint8 // the tracker does not know of its end
 	Out         uint8 // the round of the unanswered heartbeat, 0 if there is none
 	OutB, OutAt uint8 // b of that round, and when the heartbeat was sent
-	Last        uint8 // the newest round whose heartbeat was sent
+	Last        uint8 // the newest sent round
 	In          uint8 // answers processed
-	Sure, Told  uint8 // answers that are confirmed, and up to which refused touches were named (S1)
+	Sure, Told  uint8 // answers that are confirmed, and up to which refused touches were named (S1 confirmed touches)
 	Refused     [maxAnswers]uint8
 	InAtB       [maxRounds]uint8 // In when the round began
 }
@@ -100,12 +100,12 @@ type tracking struct {
 
 func (x *step) tracking(l int) tracking { return tracking{x.at(l), &x.Node[l].Tracker} }
 
-// works reports whether the tracker is there and its process runs.
+// works reports whether the tracker exists and its process runs.
 func (t tracking) works() bool { return t.On == 1 && t.runs() }
 
 func (t tracking) link(m int) *link { return &t.Link[t.id][m] }
 
-// start begins a tracker. It ends an older tracker of the node. R5: the node has applied a command of its own, whose
+// start starts a tracker, and ends an older tracker of the node. R5: the node has applied a command of its own, whose
 // term is the tracker's.
 func (t tracking) start() bool {
 	if t.Raft.Role != leader || !t.runs() || t.On == 1 && t.Term == t.Raft.Term {
@@ -148,7 +148,7 @@ func (t tracking) end() bool {
 	return true
 }
 
-// beginRound begins a round, and sends its heartbeat to every member that has no unanswered one (R1).
+// beginRound begins a round, and sends its heartbeat to every member that has no unanswered one (R1 rounds).
 func (t tracking) beginRound() bool {
 	if !t.works() || t.InTick == t.scope.Rounds || t.Begun-t.Good == maxRounds {
 		return false
@@ -192,8 +192,7 @@ func (t tracking) send(m int) {
 	}
 }
 
-// newest returns the first answer, of those after one and up to another, that is still remembered. An older answer is
-// never confirmed.
+// newest returns the first remembered answer after one and up to another. Older answers are never confirmed.
 func newest(after, upTo uint8) uint8 { return max(after, max(upTo, maxAnswers)-maxAnswers) + 1 }
 
 // receive processes an answer.
@@ -208,7 +207,7 @@ func (t tracking) receive(m int) bool {
 	return true
 }
 
-// receiveOld processes an answer of a stream that a newer one has replaced: only without T6.
+// receiveOld processes an answer of a replaced stream: only without T6.
 func (t tracking) receiveOld(m int) bool {
 	k := t.link(m)
 	if !t.works() || k.Old.Kind != answer {
@@ -250,7 +249,8 @@ func (t tracking) process(m int, w *message) {
 	t.send(m)
 }
 
-// takes moves a session's deadline (T5). It reports whether the touch counts (E4, S1).
+// takes moves a session's deadline (T5 a touch moves the deadline). It reports whether the touch counts (E4 closing
+// mark, S1).
 func (t tracking) takes(m, s int, w *message) bool {
 	r, mine := w.Touch[s], t.FSM.Session[s]
 	if mine.Alive == 0 || int(mine.Owner) != m && t.Obeys(T5Owner) || mine.Attachment > w.H && t.Obeys(T5Attachment) {
@@ -275,8 +275,8 @@ func (t tracking) takes(m, s int, w *message) bool {
 	return mark != closing && mark != unknown
 }
 
-// good looks for a newer round that a quorum of the voters has answered in the tracker's term (R3). Such a round shows
-// that the node led when the round began: the clock goes on (A1), and the answers processed before are confirmed (S1).
+// good checks for a newer round that a quorum of the voters has answered in the tracker's term (R3). Such a round shows
+// that the node led when the round began: the clock runs on (A1), and the answers processed before are confirmed (S1).
 func (t tracking) good() {
 	for n := t.Begun; n > t.Good; n-- {
 		if t.answered(n) >= t.scope.quorum() {

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"holdfast/fsm"
+	"holdfast/fsm/entry"
 	"holdfast/session"
 )
 
@@ -64,7 +65,7 @@ func (l *log) halted() error {
 
 // apply applies one entry of commands.
 func (l *log) apply(commands []session.Command) ([]session.Result, error) {
-	data, err := fsm.EncodeEntry(commands)
+	data, err := entry.Encode(commands)
 	if err != nil {
 		return nil, err
 	}
@@ -138,10 +139,10 @@ func (l *log) run(ctx context.Context) {
 	defer timer.Stop()
 	<-timer.C
 	for {
-		var entry []*proposal
+		var waiting []*proposal
 		select {
 		case p := <-l.proposals:
-			entry = append(entry, p)
+			waiting = append(waiting, p)
 		case <-ctx.Done():
 			return
 		}
@@ -151,21 +152,21 @@ func (l *log) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		for len(entry) < l.batch && len(l.proposals) > 0 {
-			entry = append(entry, <-l.proposals)
+		for len(waiting) < l.batch && len(l.proposals) > 0 {
+			waiting = append(waiting, <-l.proposals)
 		}
-		l.conclude(entry)
+		l.conclude(waiting)
 	}
 }
 
-// conclude applies an entry and tells each proposer what came of its command.
-func (l *log) conclude(entry []*proposal) {
-	commands := make([]session.Command, len(entry))
-	for i, p := range entry {
+// conclude applies one entry of proposals, and calls done of each.
+func (l *log) conclude(proposals []*proposal) {
+	commands := make([]session.Command, len(proposals))
+	for i, p := range proposals {
 		commands[i] = p.command
 	}
 	results, err := l.apply(commands)
-	for i, p := range entry {
+	for i, p := range proposals {
 		if err != nil {
 			p.done(session.Result{}, err)
 			continue

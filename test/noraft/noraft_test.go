@@ -253,7 +253,10 @@ func (c cluster) open(t *testing.T, n session.Node) (session.Grant, session.Conn
 	if err != nil {
 		t.Fatal(err)
 	}
-	grant, err := conn.Open(t.Context(), session.OpenRequest{RequestID: session.RequestID{byte(n)}, Timeout: timeout})
+	grant, err := conn.Open(t.Context(), session.OpenRequest{
+		RequestID: session.RequestID{byte(n)},
+		Spec:      session.Spec{Timeout: timeout},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,5 +265,8 @@ func (c cluster) open(t *testing.T, n session.Node) (session.Grant, session.Conn
 
 // opens is a command that opens a session, another one for each n.
 func opens(n byte) session.Command {
-	return session.OpenSession{Node: 1, MS: uint64(n), Timeout: timeout, RequestID: session.RequestID{n, 1}}
+	return session.OpenSession{
+		Node: 1, MS: uint64(n), Spec: session.Spec{Timeout: timeout},
+		RequestID: session.RequestID{n, 1},
+	}
 }

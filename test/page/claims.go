@@ -1,13 +1,13 @@
 package page
 
-// claim says how a block or a command of the page is run: by tests, which type it from the page, or in another way,
+// claim says how a block or a command of docs/operations is run: by tests, which type it from there, or in another way,
 // or why it is not.
 type claim struct {
 	tests    []string
 	how, not string
 }
 
-// Tests that type the page.
+// Tests that type the commands.
 const (
 	processes = "TestPageOnProcesses"
 	machine   = "TestPageOnOneMachine"
@@ -33,8 +33,7 @@ func claims() map[string]claim {
 		"node restore":                       {how: drills + " types it in a block"},
 		"docker cp":                          {how: container + " types it in a block"},
 		"holdfast cert":                      {how: processes + " types it in a block"},
-		"holdfast snapshot verify":           {how: drills + " types it in a block"},
-		"holdfast session why":               {how: processes + " types it with an id"},
+		"holdfast session explain":           {how: processes + " types it with an id"},
 		"node run --join":                    {how: "TestPageOnProcesses starts a node with it"},
 	}
 	for test, typed := range typing() {
@@ -51,7 +50,7 @@ func typing() map[string][]string {
 		drills:  {"backup", "restore", "recover"},
 		tarball: {"install the tarball", "go version holdfast-node"},
 		machine: {
-			"one machine", "each node in turn", "holdfast session hold --timeout 10s", "kill -TERM ${process[@]}",
+			"one machine", "each node in turn", "holdfast session keep-alive --timeout 10s", "kill -TERM ${process[@]}",
 			"rm -r bin/data/n*", "node dev", "node dev --tls", "holdfast auth token show FILE",
 			"holdfast --auth-token-file FILE", "tokens", "certificates", "holdfast cert show FILE",
 		},
@@ -64,13 +63,13 @@ func typing() map[string][]string {
 			"drain", "node health --address HOST:7403", "holdfast cluster status", "holdfast cluster status -o json",
 			"holdfast cluster members", "holdfast cluster drain NODE",
 			"holdfast cluster add NODE HOST", "holdfast cluster promote NODE", "holdfast cluster demote NODE",
-			"holdfast cluster transfer [NODE]", "holdfast cluster remove NODE --yes",
-			"holdfast cluster freeze --for 30m --why \"...\"", "holdfast cluster freeze --for 30m --why \"new switches\"",
+			"holdfast cluster transfer-leader [NODE]", "holdfast cluster remove NODE --yes",
+			"holdfast cluster freeze --for 30m --reason \"...\"", "holdfast cluster freeze --for 30m --reason \"new switches\"",
 			"holdfast cluster thaw", "holdfast session ls", "holdfast session ls --max-age 1m",
-			"holdfast session ls --label service=web", "holdfast session ls --owner 2", "holdfast session why ID",
+			"holdfast session ls --label service=web", "holdfast session ls --owner 2", "holdfast session explain ID",
 			"holdfast session deaths --since 1h", "holdfast session watch", "holdfast session extend ID --for 10m",
 			"holdfast session kill --label service=web --dry-run",
-			"holdfast session kill --label service=web --why \"stuck since the deploy\"",
+			"holdfast session kill --label service=web --reason \"stuck since the deploy\"",
 			"holdfast session kill --principal NAME", "holdfast cluster connections",
 			"holdfast snapshot save --local", "holdfast rm -r", "holdfast id allocate", "holdfast id decode", "date -u",
 			"df", "du -s",

@@ -1,19 +1,42 @@
-// Package page has the commands of docs/operations.md, and says which test runs each. Tests type what the page says:
-// a command that changes there is another one in its test.
+// Package page holds documents against the repository: links lead somewhere, and each command of docs/operations.md and
+// docs/operations names the test that runs it. Tests type the commands as the pages have them.
 package page
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 )
 
-// path is the page, from a directory of a package of test/.
-const path = "../../docs/operations.md"
+// pages are the pages with commands, from a directory of a package of test/.
+const pages = "../../docs/operations*"
 
-// Page is what one test types of the page.
+// read returns the text of all pages.
+func read(t *testing.T) string {
+	t.Helper()
+	var files []string
+	for _, pattern := range []string{pages + ".md", pages + "/*.md"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%s: %d pages, %v", pattern, len(found), err)
+		}
+		files = append(files, found...)
+	}
+	var all strings.Builder
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(text)
+	}
+	return all.String()
+}
+
+// Page is what one test types of the pages.
 type Page struct {
 	t *testing.T
 	// blocks are the commands of blocks, by the names in their marks; inline those in the text.
@@ -23,18 +46,14 @@ type Page struct {
 	mine, typed []string
 }
 
-// Open returns the page to a test. The test fails at its end if it has not typed everything that is claimed for it.
+// Open returns the pages to a test. The test fails at its end if it has not typed everything that is claimed for it.
 func Open(t *testing.T) *Page {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &Page{t: t, blocks: map[string]string{}}
-	for _, b := range blocks(string(text)) {
+	text := read(t)
+	p := &Page{t: t, blocks: map[string]string{}, inline: inline(text)}
+	for _, b := range blocks(text) {
 		p.blocks[b.name] = b.commands
 	}
-	p.inline = inline(string(text))
 	for what, by := range claims() {
 		if slices.Contains(by.tests, t.Name()) {
 			p.mine = append(p.mine, what)
@@ -55,7 +74,7 @@ func Open(t *testing.T) *Page {
 func (p *Page) Block(name string) string {
 	p.t.Helper()
 	if p.blocks[name] == "" {
-		p.t.Fatalf("docs/operations.md has no block %q", name)
+		p.t.Fatalf("docs/operations has no block %q", name)
 	}
 	p.types(name)
 	return p.blocks[name]
@@ -65,7 +84,7 @@ func (p *Page) Block(name string) string {
 func (p *Page) Inline(command string, replacing ...string) string {
 	p.t.Helper()
 	if !slices.Contains(p.inline, command) {
-		p.t.Fatalf("docs/operations.md has no command %q", command)
+		p.t.Fatalf("docs/operations has no command %q", command)
 	}
 	p.types(command)
 	return strings.NewReplacer(replacing...).Replace(command)
@@ -96,9 +115,8 @@ func blocks(text string) []block {
 	return all
 }
 
-// inline returns the commands between backticks, each once, in one line. The table of metrics has none.
+// inline returns the commands between backticks, each once, in one line.
 func inline(text string) []string {
-	text = regexp.MustCompile(`(?s)<!-- metrics: begin.*?<!-- metrics: end -->`).ReplaceAllString(text, "")
 	text = regexp.MustCompile("(?ms)^ *```.*?^ *```\n").ReplaceAllString(text, "")
 	program := regexp.MustCompile(`^((holdfast|node|make|docker|kubectl|systemctl|go|openssl|date|du|kill|rm|cp|mv|curl|` +
 		`tar|df|journalctl|bin/[a-z]+|deploy/certificates) |df$)`)

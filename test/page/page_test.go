@@ -10,35 +10,32 @@ import (
 	"testing"
 )
 
-// Every command of docs/operations.md has a claim: the tests that type it, or how else it is run, or why it is not.
+// Every command of docs/operations has a claim: the tests that type it, or how else it is run, or why it is not.
 func TestEveryCommandIsClaimed(t *testing.T) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := read(t)
 	there := map[string]bool{}
-	for _, b := range blocks(string(text)) {
+	for _, b := range blocks(text) {
 		if b.name == "" || there[b.name] {
-			t.Errorf("block %q of docs/operations.md needs a mark of its own before it, <!-- drill: NAME -->:\n%s", b.name,
+			t.Errorf("block %q of docs/operations needs a mark of its own before it, <!-- drill: NAME -->:\n%s", b.name,
 				b.commands)
 		}
 		there[b.name] = true
 	}
 	if len(there) < 15 {
-		t.Errorf("docs/operations.md has %d blocks: this test does not see them", len(there))
+		t.Errorf("docs/operations has %d blocks: this test does not see them", len(there))
 	}
-	for _, command := range inline(string(text)) {
+	for _, command := range inline(text) {
 		there[command] = true
 	}
 	all := claims()
 	for _, what := range slices.Sorted(maps.Keys(there)) {
 		if _, ok := all[what]; !ok {
-			t.Errorf("docs/operations.md has %q, and no test claims it: see claims.go", what)
+			t.Errorf("docs/operations has %q, and no test claims it: see claims.go", what)
 		}
 	}
 	for _, what := range slices.Sorted(maps.Keys(all)) {
 		if !there[what] {
-			t.Errorf("claims.go has %q, and docs/operations.md does not", what)
+			t.Errorf("claims.go has %q, and docs/operations does not", what)
 		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestTheTarballInstalls types what docs/operations.md says for a machine with systemd, up to the start of the unit.
-// Directories of the system are below one of the test.
+// TestTheTarballInstalls types what docs/operations/install.md says for a machine with systemd, up to the start of the
+// unit. Directories of the system are below one of the test.
 func TestTheTarballInstalls(t *testing.T) {
 	release := os.Getenv("RELEASE")
 	if release == "" {
@@ -46,6 +46,7 @@ func TestTheTarballInstalls(t *testing.T) {
 	}
 	for _, want := range []string{
 		"usr/bin/holdfast-node", "usr/bin/holdfast", "usr/share/doc/holdfast/operations.md",
+		"usr/share/doc/holdfast/operations/runbooks.md",
 		"etc/systemd/system/holdfast.service", "etc/holdfast",
 	} {
 		if _, err := os.Stat(filepath.Join(system, want)); err != nil {

@@ -134,16 +134,20 @@ func parseCatcher(text string) (catcher, error) {
 	return c, nil
 }
 
+// test returns the package and the name of the test.
+func (c *catcher) test() string {
+	return c.pkg + " " + strings.NewReplacer("^", "", "$", "").Replace(c.run)
+}
+
 // String returns the test with the settings of its variable.
 func (c *catcher) String() string {
-	name := strings.NewReplacer("^", "", "$", "").Replace(c.run)
 	if c.env[0] == "" {
-		return c.pkg + " " + name
+		return c.test()
 	}
 	variable, _, _ := strings.Cut(c.env[0], "=")
 	values := make([]string, len(c.env))
 	for i, setting := range c.env {
 		values[i] = strings.TrimPrefix(setting, variable+"=")
 	}
-	return c.pkg + " " + name + " " + variable + "=" + strings.Join(values, ",")
+	return c.test() + " " + variable + "=" + strings.Join(values, ",")
 }

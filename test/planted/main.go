@@ -8,7 +8,7 @@
 //	go run ./test/planted -bug two-owners -show        one bug, and what its test says
 //	go run ./test/planted -bug two-owners -times 10    how reliably it is caught: 9 of 10 times it must be
 //	go run ./test/planted -share 7/6                   a sixth of the bugs: every sixth one; another sixth for 8/6
-//	go run ./test/planted -write                       bring the tables in README.md up to date
+//	go run ./test/planted -write                       bring the tables in bugs/README.md up to date
 package main
 
 import (
@@ -47,7 +47,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	times := flags.Int("times", 1, "try each bug that often; 9 of 10 times it must be caught")
 	workers := flags.Int("workers", 2, "bugs at a time")
 	show := flags.Bool("show", false, "print what the tests say that catch")
-	write := flags.Bool("write", false, "only write the tables into README.md")
+	write := flags.Bool("write", false, "only write the tables into bugs/README.md")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	if *write {
-		return writeTable(filepath.Join(dir, "README.md"), bugs)
+		return writeTable(filepath.Join(dir, "bugs", "README.md"), bugs)
 	}
 	name, err := regexp.Compile(*which)
 	if err != nil {

@@ -38,13 +38,12 @@ var kinds = map[string]string{
 	"votes":                    "a vote that is kept in memory alone, and given again after a restart",
 }
 
-var numbered = regexp.MustCompile(`^(tree )?[A-Z][0-9]+$`)
+var numbered = regexp.MustCompile(`^[A-Z][0-9]+$`)
 
 // parseShows checks what a bug shows. It is one of
 //
 //	I4                 an invariant: its judge finds the violation
-//	T5, tree F1        a rule of docs/protocol.md, docs/tree.md or docs/zookeeper.md: a test fails without it. "tree" goes
-//	                   before D1, D2, F1 and F2 of docs/tree.md, whose numbers docs/protocol.md has too
+//	T5                 a rule of docs/protocol.md, docs/tree.md or docs/zookeeper.md: a test fails without it
 //	judge: liveness    a judge whose guarantee has no number
 //	kind: load         a kind of defects that once escaped
 func parseShows(text string) (string, error) {
@@ -60,35 +59,18 @@ func parseShows(text string) (string, error) {
 // byShows orders bugs by what they show: invariants, rules, judges, kinds.
 func byShows(a, b bug) int {
 	place := func(text string) (class int, letter string, number int) {
-		name := strings.TrimPrefix(text, "tree ")
-		n, err := strconv.Atoi(name[1:])
+		n, err := strconv.Atoi(text[1:])
 		switch {
 		case err != nil && strings.HasPrefix(text, "judge: "):
 			return 2, text, 0
 		case err != nil:
 			return 3, text, 0
-		case name[0] == 'I':
+		case text[0] == 'I':
 			return 0, "I", n
 		}
-		return 1, strings.TrimSuffix(text, name) + name[:1], n
+		return 1, text[:1], n
 	}
 	classA, letterA, numberA := place(a.shows)
 	classB, letterB, numberB := place(b.shows)
 	return cmp.Or(classA-classB, strings.Compare(letterA, letterB), numberA-numberB, strings.Compare(a.name, b.name))
-}
-
-// layer returns the layer of tests that a package belongs to. Two bugs may show the same thing to two layers.
-func layer(pkg string) string {
-	for _, l := range []struct{ prefix, name string }{
-		{"./test/sim", "simulation"},
-		{"./test/model", "model"},
-		{"./test/raft", "raft"},
-		{"./test/whole", "whole nodes"},
-		{"./bench", "benchmark"},
-	} {
-		if pkg == l.prefix || strings.HasPrefix(pkg, l.prefix+"/") {
-			return l.name
-		}
-	}
-	return "rule test"
 }

@@ -6,23 +6,24 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 )
 
 // unshown are the rules that no planted bug leaves out, with the reasons: the tests beside the code that assert them.
 var unshown = map[string]string{
-	"B2":      "TestAnswersAreJoinedForClientsThatSendBatches and TestAStateIsMadeOnceABatch",
-	"B3":      "TestBatches and TestBatchesAreBounded; TestAnotherPeerFormat for the number",
-	"Q2":      "TestDrainIsRefused and TestDrain",
-	"Q3":      "TestDrain; nothing asserts that clients are told DRAINING_ENDED",
-	"D4":      "TestModel and TestPlain count children in the same way; nothing asserts the bound of ten digits",
-	"D6":      "TestI6DigestCoversEverything and TestGoldenSnapshotWithATree; nothing asserts the counts of quotas",
-	"P3":      "TestQuotaRefusals and TestPlain; a bug shows I16 to the model",
-	"V7":      "a permission; TestHistories asserts that a lane ends what it has passed",
-	"W5":      "names R7, which has a bug",
-	"Z6":      "TestNothingWaitsForASessionThatHasLeft and TestARefusalThatPassesIsNoAnswer",
-	"tree D1": "TestModel: the tree is as a plain one, and a frozen root stays as it was",
-	"tree D2": "TestU1U3; nothing asserts what happens behind the last position",
+	"B2": "TestAnswersAreJoinedForClientsThatSendBatches and TestAStateIsMadeOnceABatch",
+	"B3": "TestBatches and TestBatchesAreBounded; TestAnotherPeerFormat for the number",
+	"Q2": "TestDrainIsRefused and TestDrain",
+	"Q3": "TestDrain; nothing asserts that clients are told DRAINING_ENDED",
+	"D4": "TestModel and TestPlain count children in the same way; nothing asserts the bound of ten digits",
+	"D6": "TestI6DigestCoversEverything and TestGoldenSnapshotWithATree; nothing asserts the counts of quotas",
+	"P3": "TestQuotaRefusals and TestPlain; a bug shows I16 to the model",
+	"V7": "a permission; TestHistories asserts that a lane ends what it has passed",
+	"W5": "names R7, which has a bug",
+	"Z6": "TestNothingWaitsForASessionThatHasLeft and TestARefusalThatPassesIsNoAnswer",
+	"D1": "TestModel: the tree is as a plain one, and a frozen root stays as it was",
+	"D2": "TestU1U3; nothing asserts what happens behind the last position",
 }
 
 // TestEverythingIsShown checks that a bug shows each invariant, each rule of the documents that is not in unshown, and
@@ -72,6 +73,22 @@ func TestReasonsNameWhatThereIs(t *testing.T) {
 	}
 }
 
+// layer returns the layer of tests that a package belongs to. Two bugs may show the same thing to two layers.
+func layer(pkg string) string {
+	for _, l := range []struct{ prefix, name string }{
+		{"./test/sim", "simulation"},
+		{"./test/model", "model"},
+		{"./test/raft", "raft"},
+		{"./test/whole", "whole nodes"},
+		{"./bench", "benchmark"},
+	} {
+		if pkg == l.prefix || strings.HasPrefix(pkg, l.prefix+"/") {
+			return l.name
+		}
+	}
+	return "rule test"
+}
+
 // TestNothingIsShownTwice checks that two bugs show the same thing to different layers of tests only.
 func TestNothingIsShownTwice(t *testing.T) {
 	bugs, err := readBugs("bugs")
@@ -102,8 +119,7 @@ func TestBugsShowWhatThereIs(t *testing.T) {
 	}
 }
 
-// rules returns the rules of all pages, as parseShows takes them: "tree" goes before a number of docs/tree.md that
-// docs/protocol.md has too.
+// rules returns the rules of all pages. A number names one rule: it must not appear on two pages.
 func rules(t *testing.T) []string {
 	t.Helper()
 	var all []string
@@ -114,9 +130,6 @@ func rules(t *testing.T) []string {
 		}
 		for _, m := range regexp.MustCompile(`(?m)^- \*\*([A-Z][0-9]+)\*\*`).FindAllStringSubmatch(string(text), -1) {
 			rule := m[1]
-			if page == "tree" && slices.Contains(all, rule) {
-				rule = "tree " + rule
-			}
 			if slices.Contains(all, rule) {
 				t.Errorf("docs/%s.md: %s is on a page of rules already", page, rule)
 			}

@@ -74,7 +74,7 @@ func (s *storm) crash(p *peer, first uint64, random *rand.Rand) (entries uint64)
 		for _, one := range s.peers {
 			if s.up(one) && one.State() == raft.Leader {
 				entries++
-				one.Apply(entry(s.t, first+entries), time.Second)
+				one.Apply(payload(s.t, first+entries), time.Second)
 			}
 		}
 	}
@@ -97,7 +97,7 @@ func (s *storm) crash(p *peer, first uint64, random *rand.Rand) (entries uint64)
 		}
 	}
 	p.logs.lost = nil
-	s.ahead += s.noticesOf(p).Stats().Ahead // the next process counts from 0
+	s.ahead += s.noticesOf(p).Stats().Pipelined // the next process counts from 0
 	for range random.IntN(30) {
 		propose()
 		time.Sleep(100 * time.Millisecond)
@@ -160,7 +160,7 @@ func TestEntriesAheadCommitNothingElse(t *testing.T) {
 			}
 			ahead += s.ahead
 			for _, p := range s.peers {
-				ahead += s.noticesOf(p).Stats().Ahead
+				ahead += s.noticesOf(p).Stats().Pipelined
 			}
 			for _, l := range s.lost {
 				if lost++; s.first[l.Index].term == l.Term {

@@ -91,7 +91,7 @@ func burst(t *testing.T, c *cluster, within time.Duration) (failed int, behind s
 		var last raft.ApplyFuture
 		for range 30 {
 			n++
-			last = leads.Apply(entry(t, n), time.Second)
+			last = leads.Apply(payload(t, n), time.Second)
 			time.Sleep(time.Millisecond)
 		}
 		if err := last.Error(); err != nil {

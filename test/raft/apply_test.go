@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
-	"holdfast/fsm"
+	"holdfast/fsm/proposer"
 	"holdfast/session"
 	"holdfast/test/bubble"
 )
@@ -25,19 +25,19 @@ func TestAnEntryOnAHungDiskIsAnswered(t *testing.T) {
 		const timeout = 2 * time.Second
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		proposer := fsm.NewProposer(fsm.ProposerConfig{Logger: hclog.NewNullLogger(), Timeout: timeout}, leads.Raft)
-		go func() { ended <- proposer.Run(ctx) }()
+		commands := proposer.New(proposer.Config{Logger: hclog.NewNullLogger(), Timeout: timeout}, leads.Raft)
+		go func() { ended <- commands.Run(ctx) }()
 		hung := make(chan struct{})
 		leads.logs.onWrite(func([]*raft.Log) error {
 			<-hung
 			return nil
 		})
-		future := leads.Apply(entry(t, 1), timeout)
+		future := leads.Apply(payload(t, 1), timeout)
 		answered := make(chan error, 1)
 		go func() { answered <- future.Error() }()
 
 		begun := time.Now()
-		_, err := proposer.Propose(ctx, open(2))
+		_, err := commands.Propose(ctx, open(2))
 		if took := time.Since(begun); !errors.Is(err, session.ErrOutcomeUnknown) && !errors.Is(err,
 			session.ErrNoLeader) || took > timeout {
 			t.Errorf("the proposer answered after %v with %v", took, err)

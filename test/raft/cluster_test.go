@@ -19,6 +19,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"holdfast/fsm"
+	"holdfast/fsm/entry"
 	"holdfast/session"
 	"holdfast/test/sim/simnet"
 	"holdfast/transport/raftnet"
@@ -224,10 +225,10 @@ func (c *cluster) eventually(what string, within time.Duration, ok func() bool) 
 	return time.Since(begun)
 }
 
-// entry returns the payload of an entry that opens a session with request id n.
-func entry(t *testing.T, n uint64) []byte {
+// payload returns the payload of an entry that opens a session with request id n.
+func payload(t *testing.T, n uint64) []byte {
 	t.Helper()
-	data, err := fsm.EncodeEntry([]session.Command{open(n)})
+	data, err := entry.Encode([]session.Command{open(n)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +237,8 @@ func entry(t *testing.T, n uint64) []byte {
 
 func open(n uint64) session.OpenSession {
 	return session.OpenSession{
-		Node: 1, Timeout: 4 * time.Second, RequestID: session.RequestID{1, byte(n >> 16), byte(n >> 8), byte(n)},
+		Node: 1, Spec: session.Spec{Timeout: 4 * time.Second},
+		RequestID: session.RequestID{1, byte(n >> 16), byte(n >> 8), byte(n)},
 	}
 }
 

@@ -90,14 +90,14 @@ func commitUnseen(t *testing.T, transport func(*raftnet.Layer) wire) (applied in
 			c.cut(deposed, p)
 		}
 		for n := range uint64(100) {
-			deposed.Apply(entry(t, 100+n), time.Second)
+			deposed.Apply(payload(t, 100+n), time.Second)
 		}
 		at := deposed.address()
 		armed.Store(&at)
 		c.eventually("the old leader to step down", time.Minute, func() bool { return deposed.State() != raft.Leader })
 		leads := c.leader(deposed)
 		for n := range uint64(50) {
-			leads.Apply(entry(t, 1000+n), time.Second)
+			leads.Apply(payload(t, 1000+n), time.Second)
 		}
 		time.Sleep(time.Second)
 		for _, p := range c.others(deposed) {

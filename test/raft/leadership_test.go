@@ -27,7 +27,7 @@ func TestControlAnUnreadNotifyChStopsRaft(t *testing.T) {
 		defer c.stop()
 		leads := c.leader()
 		answered := make(chan error, 1)
-		go func() { answered <- leads.Apply(entry(t, 1), 0).Error() }()
+		go func() { answered <- leads.Apply(payload(t, 1), 0).Error() }()
 		time.Sleep(time.Minute)
 		select {
 		case err := <-answered:
@@ -148,7 +148,7 @@ func catchesUp(t *testing.T, isolated, bound time.Duration) (took time.Duration)
 		leads, cut := c.leader(), c.peers[2]
 		c.cut(leads, cut)
 		time.Sleep(isolated)
-		if err := leads.Apply(entry(t, 1), time.Second).Error(); err != nil {
+		if err := leads.Apply(payload(t, 1), time.Second).Error(); err != nil {
 			t.Fatal(err)
 		}
 		if leads.State() != raft.Leader || cut.LastIndex() >= leads.LastIndex() {
@@ -200,7 +200,7 @@ func TestControlAFailingDiskMakesRaftPanic(t *testing.T) {
 		broken := errors.New("input/output error")
 		leads.logs.onWrite(func([]*raft.Log) error { return broken })
 		leads.logs.failSet(broken)
-		if err := leads.Apply(entry(t, 1), time.Second).Error(); !errors.Is(err, broken) {
+		if err := leads.Apply(payload(t, 1), time.Second).Error(); !errors.Is(err, broken) {
 			t.Errorf("the entry: %v", err)
 		}
 		time.Sleep(time.Minute) // another server leads, and this one must save its term
@@ -214,7 +214,7 @@ func TestControlAFailingDiskMakesRaftPanic(t *testing.T) {
 func beaten(t *testing.T, c *cluster) (term uint64, own []raft.Log) {
 	t.Helper()
 	leads := c.leader()
-	if err := leads.Apply(entry(t, 1), 0).Error(); err != nil {
+	if err := leads.Apply(payload(t, 1), 0).Error(); err != nil {
 		t.Fatal(err)
 	}
 	other := c.others(leads)[0]
@@ -231,7 +231,7 @@ func beaten(t *testing.T, c *cluster) (term uint64, own []raft.Log) {
 	); err != nil || answer.Term != term {
 		t.Fatalf("the heartbeat was answered with %+v, %v", answer, err)
 	}
-	_ = leads.Apply(entry(t, 2), 0).Error() // it leads no more
+	_ = leads.Apply(payload(t, 2), 0).Error() // it leads no more
 	last, err := leads.logs.LastIndex()
 	for i := uint64(1); err == nil && i <= last; i++ {
 		var e raft.Log

@@ -65,8 +65,8 @@ type storm struct {
 	herald  herald
 	// vanguard, when set, sends the entries of a leader ahead of its own write, and lets servers crash.
 	vanguard vanguard
-	// lost are the entries that leaders were writing when they crashed, ahead counts the requests with entries that went
-	// ahead in processes that have ended. Only the goroutine of the test uses both.
+	// lost are the entries that leaders were writing when they crashed, ahead counts the requests with entries that
+	// went ahead in processes that have ended. Only the goroutine of the test uses both.
 	lost    []raft.Log
 	ahead   uint64
 	begun   atomic.Bool
@@ -122,8 +122,8 @@ func (m *stormy) Restore(from io.ReadCloser) error {
 	return err
 }
 
-// anchor makes the log go on from a snapshot: see node/anchor.go. The stand-in for the snapshot's last entry stays in
-// the log, for Raft reads only its term.
+// anchor makes the log go on from a snapshot: see node/storage/anchor.go. The stand-in for the snapshot's last entry
+// stays in the log, for Raft reads only its term.
 func (l *logs) anchor(index, term uint64) error {
 	var e raft.Log
 	if err := l.GetLog(index, &e); err == nil && e.Term == term {
@@ -287,7 +287,7 @@ func (s *storm) rage(seed uint64, steps int) (entries uint64) {
 			}
 			for range random.IntN(6) {
 				entries++
-				one.Apply(entry(s.t, entries), time.Second)
+				one.Apply(payload(s.t, entries), time.Second)
 			}
 		}
 		time.Sleep(time.Duration(random.IntN(60)) * time.Millisecond)
@@ -310,7 +310,7 @@ func (s *storm) leaveBehind(p *peer, first uint64) (entries uint64) {
 		for _, one := range s.others(p) {
 			if one.State() == raft.Leader {
 				entries++
-				one.Apply(entry(s.t, first+entries), time.Second)
+				one.Apply(payload(s.t, first+entries), time.Second)
 			}
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -334,7 +334,7 @@ func (s *storm) calm() error {
 	begun := time.Now()
 	for {
 		if leads.State() == raft.Leader {
-			leads.Apply(entry(s.t, entries), time.Second)
+			leads.Apply(payload(s.t, entries), time.Second)
 			entries++
 		} else {
 			leads = s.leader()
@@ -381,7 +381,7 @@ func TestNoticesCommitNothingElse(t *testing.T) {
 			}
 			for _, p := range s.peers {
 				stats := s.noticesOf(p).Stats()
-				taken, failed = taken+stats.Taken, failed+stats.Failed
+				taken, failed = taken+stats.Accepted, failed+stats.Failed
 			}
 			restores += s.restores
 		})

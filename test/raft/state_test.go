@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"holdfast/fsm"
+	"holdfast/fsm/entry"
 	"holdfast/session"
 	"holdfast/test/bubble"
 )
@@ -35,7 +36,7 @@ func TestAppliedIndexIsTheStatesOwn(t *testing.T) {
 		defer stop()
 		var last raft.ApplyFuture
 		for n := range uint64(20) {
-			last = leads.Apply(entry(t, n), time.Second)
+			last = leads.Apply(payload(t, n), time.Second)
 		}
 		index := leads.LastIndex()
 		c.eventually("Raft's word that it has applied all", time.Second, func() bool {
@@ -76,7 +77,7 @@ func TestEntriesAreAppliedBesideASlowSnapshot(t *testing.T) {
 		leads := c.leader()
 		apply := func(n uint64) {
 			t.Helper()
-			if err := leads.Apply(entry(t, n), time.Second).Error(); err != nil {
+			if err := leads.Apply(payload(t, n), time.Second).Error(); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -215,7 +216,7 @@ func restoreNewest(t *testing.T, p *peer) *fsm.State {
 }
 
 // Apply takes no term: a node can append in a later term what it decided as the leader of a former one. The state
-// ignores a close whose term is not its entry's (E3). A close of the entry's own term is the control.
+// ignores a close whose term is not its entry's (E3 ordered closes). A close of the entry's own term is the control.
 func TestWhatWasDecidedInAFormerTermChangesNothing(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := start(t, options{peers: 3})
@@ -250,7 +251,7 @@ func TestWhatWasDecidedInAFormerTermChangesNothing(t *testing.T) {
 // apply applies one command through Raft.
 func (p *peer) apply(t *testing.T, c session.Command) session.Result {
 	t.Helper()
-	data, err := fsm.EncodeEntry([]session.Command{c})
+	data, err := entry.Encode([]session.Command{c})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -92,7 +92,7 @@ func newTails(t *testing.T, peers, behind, entries int, trailing uint64) *tails 
 	}
 	for range inFlight {
 		c.entries++
-		c.deposed.Apply(entry(t, c.entries), time.Second)
+		c.deposed.Apply(payload(t, c.entries), time.Second)
 	}
 	if last := c.deposed.LastIndex(); last < inFlight {
 		t.Fatalf("the leader has %d entries: the tail is not there", last)
@@ -114,7 +114,7 @@ func (c *tails) apply(leads *peer, entries int) {
 	var last raft.ApplyFuture
 	for range entries {
 		c.entries++
-		last = leads.Apply(entry(c.t, c.entries), time.Second)
+		last = leads.Apply(payload(c.t, c.entries), time.Second)
 	}
 	if err := last.Error(); err != nil {
 		c.t.Fatal(err)

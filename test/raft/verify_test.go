@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
-	"holdfast/fsm"
+	"holdfast/fsm/proposer"
 	"holdfast/leader"
 	"holdfast/learner"
 	"holdfast/session"
@@ -24,8 +24,9 @@ import (
 const interval = 500 * time.Millisecond
 
 // VerifyLeader asks observers too. With three voters and an observer, the leader is cut off from both other voters.
-// VerifyLeader still reports that it leads, but Holdfast answers no read: its reads wait for a good round (R3, R4). As
-// controls, reads are answered before the cut, and by the other side's leader.
+// VerifyLeader still reports that it leads, but Holdfast answers no read: its reads wait for a good round (R3 good
+// rounds, R4 leadership needs a good round). As controls, reads are answered before the cut, and by the other side's
+// leader.
 func TestReadsDoNotTrustVerifyLeader(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := start(t, options{peers: 4, voters: 3})
@@ -76,14 +77,15 @@ type rule struct {
 	port    *peerport.Server
 }
 
-// lead begins a term as a node does: with a command of its own (R5), a tracker, and a stream for each member.
+// lead begins a term as a node does: with a command of its own (R5 start of a tracker), a tracker, and a stream for
+// each member.
 func (c *cluster) lead(p *peer) *rule {
 	c.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &rule{c: c, cancel: cancel, servers: map[*peer]*learner.Server{}}
-	proposer := fsm.NewProposer(fsm.ProposerConfig{Logger: hclog.NewNullLogger()}, p.Raft)
-	r.parts.Go(func() { _ = proposer.Run(ctx) })
-	begun, err := proposer.Propose(ctx, session.Configure{
+	commands := proposer.New(proposer.Config{Logger: hclog.NewNullLogger()}, p.Raft)
+	r.parts.Go(func() { _ = commands.Run(ctx) })
+	begun, err := commands.Propose(ctx, session.Configure{
 		Key: session.Key{1}, Level: session.FeatureLevel, Limits: tree.DefaultLimits(),
 	})
 	if err != nil {
@@ -91,7 +93,7 @@ func (c *cluster) lead(p *peer) *rule {
 	}
 	tracker := leader.New(leader.Config{
 		Node: p.node, Term: begun.Term, Interval: interval, Limits: session.Limits{Min: time.Second, Max: time.Minute},
-	}, proposer, view{p})
+	}, commands, view{p})
 	frozen, _ := p.state.Observe(tracker)
 	r.tracker.Store(tracker)
 	r.parts.Go(func() { _ = tracker.Run(ctx, frozen) })

@@ -61,7 +61,7 @@ func TestWhoGivesUpHasNotEntered(t *testing.T) {
 	})
 }
 
-// TestRoundThatDied: when all who were inside have died, others may enter.
+// TestRoundThatDied: when all members inside have died, others may enter.
 func TestRoundThatDied(t *testing.T) {
 	whole.Run(t, func(c *whole.Cluster) {
 		const members = 2
@@ -108,7 +108,7 @@ func TestFinishThatIsGivenUp(t *testing.T) {
 			c.T.Fatal(err)
 		}
 		heal := cutOff(c, "app")
-		time.Sleep(20 * time.Second) // the client has left its node, and sends nothing to it any more
+		time.Sleep(20 * time.Second) // the client has left its node, and no longer sends to it
 		patience, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
 		if failed := claim.Finish(patience); !errors.Is(failed, context.DeadlineExceeded) {
@@ -142,8 +142,8 @@ func cutOff(c *whole.Cluster, host string) (heal func()) {
 	}
 }
 
-// TestAdditionsOfALostLock: an addition that says that it failed has not counted, also when the lock of those who are
-// overtaken is broken around it.
+// TestAdditionsOfALostLock: an addition with an error has not counted, also when the lock of overtaken additions is
+// broken around it.
 func TestAdditionsOfALostLock(t *testing.T) {
 	whole.Run(t, func(c *whole.Cluster) {
 		ctx := context.Background()
@@ -195,8 +195,8 @@ func TestAdditionsOfALostLock(t *testing.T) {
 	})
 }
 
-// TestTakeWhosePatienceEnds: a call whose context ends in the very moment of its claim says so, and leaves no claim.
-func TestTakeWhosePatienceEnds(t *testing.T) {
+// TestTakeEndsAtItsClaim: a call whose context ends at the moment of its claim returns an error, and leaves no claim.
+func TestTakeEndsAtItsClaim(t *testing.T) {
 	whole.Run(t, func(c *whole.Cluster) {
 		ctx := context.Background()
 		cl := c.Client("app")

@@ -12,8 +12,8 @@ import (
 	"holdfast/test/whole"
 )
 
-// TestGroupOfATree: a group is where its tree says, for those who look and for those who join, whatever the chroot of
-// the session's client is.
+// TestGroupOfATree: a group is at the path of its tree, for observers and for members, whatever the chroot of the
+// session's client is.
 func TestGroupOfATree(t *testing.T) {
 	whole.Run(t, func(c *whole.Cluster) {
 		ctx := context.Background()

@@ -20,7 +20,7 @@ type contention struct {
 
 	recipe  recipe
 	clients []*client.Client
-	// turns counts those that have had what they waited for.
+	// turns counts sessions that have had their turn.
 	turns  sync.WaitGroup
 	failed chan error
 }
@@ -28,15 +28,15 @@ type contention struct {
 // recipe is what callers contend for.
 type recipe struct {
 	name string
-	// line is the entry that they stand below.
+	// line is the entry above the contenders.
 	line string
-	// take waits for it, and returns what gives it up.
+	// take waits for a grant, and returns a function that gives it up.
 	take func(ctx context.Context, s *client.Session) (give func(context.Context) error, err error)
-	// What a hand-over costs at most: events that are told to waiters, writes and reads.
+	// Bounds of the cost of a hand-over: events for waiters, writes and reads.
 	events, writes, reads int
 }
 
-// taken returns what gives a grant up.
+// taken returns a function that gives a grant up.
 func taken[T any](grant T, err error, give func(T, context.Context) error) (func(context.Context) error, error) {
 	if err != nil {
 		return nil, err
@@ -44,11 +44,11 @@ func taken[T any](grant T, err error, give func(T, context.Context) error) (func
 	return func(ctx context.Context) error { return give(grant, ctx) }, nil
 }
 
-// inLine are the recipes whose callers stand in a line. A hand-over is one write, the release, one event, and two reads
-// of the one who is next: that nobody is left before it, and that it is still there itself. Whoever finds no
-// readers ahead when it comes never looks for them again. A permit of a semaphore costs one write more, with which the first in line
-// takes it, one event more, of that write, and the reads for both. The guard of a place may come too late to take its
-// watch back before its own entry goes: one event more.
+// inLine are the recipes whose callers wait in a line. A hand-over is one write, the release, one event, and two reads
+// of the next contender: that no contender is left before it, and that its own entry still exists. A contender without
+// readers ahead at its arrival never searches for them again. A permit of a semaphore costs one write more, which
+// acquires it, one event more, of that write, and the reads for both. The guard of a place may be too late to remove
+// its watch before its own entry goes: one event more.
 func inLine() []recipe {
 	return []recipe{
 		{
@@ -93,13 +93,13 @@ func TestAReleaseWakesOne(t *testing.T) {
 	}
 }
 
-// drain has one hold and the others wait, and then each in turn.
+// drain lets one session hold while the others wait, and then each in turn.
 func (c *contention) drain(number int) {
 	ctx := context.Background()
 	all := c.sessions(number + 1)
 	defer func() {
 		for _, cl := range c.clients {
-			_ = cl.Close() // what is wrong with it has shown before
+			_ = cl.Close() // its errors have shown before
 		}
 	}()
 	give, err := c.recipe.take(ctx, all[0])
@@ -142,7 +142,7 @@ func (c *contention) drain(number int) {
 	}
 }
 
-// turn waits for what is contended for, and gives it up at once.
+// turn waits for a grant, and gives it up at once.
 func (c *contention) turn(ctx context.Context, s *client.Session) error {
 	give, err := c.recipe.take(ctx, s)
 	if err != nil {
@@ -151,7 +151,7 @@ func (c *contention) turn(ctx context.Context, s *client.Session) error {
 	return give(ctx)
 }
 
-// spent is what the nodes of a cluster did. The watches are those that there are.
+// spent is the work of a cluster's nodes. The watches are the present ones.
 type spent struct{ watches, events, writes, reads int }
 
 func (c *contention) spent() spent {
@@ -165,8 +165,7 @@ func (s spent) since(before spent) spent {
 	return spent{s.watches, s.events - before.events, s.writes - before.writes, s.reads - before.reads}
 }
 
-// sessions opens sessions. Neighbours belong to different clients: a node has one watch of an entry for all that one
-// client wants to hear of it.
+// sessions opens sessions. Neighbours belong to different clients: for one client a node has one watch of an entry.
 func (c *contention) sessions(number int) (all []*client.Session) {
 	const each = 1000
 	for i := range 2 + number/each {

@@ -39,8 +39,8 @@ func unanswered(c *whole.Cluster, host string, f func() error) error {
 	return f()
 }
 
-// TestWritesOfRecipesAreAnswered: a client that gives up what is in flight on a lost connection neither leaves somebody
-// in a line who does not know of that, nor keeps what was given up.
+// TestWritesOfRecipesAreAnswered: a client that fails requests in flight on a lost connection leaves no forgotten entry
+// in a line, and keeps no grant that was given up.
 func TestWritesOfRecipesAreAnswered(t *testing.T) {
 	for _, r := range inLine() {
 		t.Run(r.name, func(t *testing.T) {
@@ -70,7 +70,7 @@ func TestWritesOfRecipesAreAnswered(t *testing.T) {
 	}
 }
 
-// TestOtherWritesOfRecipesAreAnswered: the same for writes that put nobody into a line.
+// TestOtherWritesOfRecipesAreAnswered: the same for writes that add no entry to a line.
 func TestOtherWritesOfRecipesAreAnswered(t *testing.T) {
 	whole.Run(t, func(c *whole.Cluster) {
 		ctx := context.Background()

@@ -64,7 +64,7 @@ func TestDoubleBarrier(t *testing.T) {
 	})
 }
 
-// TestOnce: of many that come with a key one works, and all get its result. One that fails leaves it to another.
+// TestOnce: of many callers with one key one works, and all get its result. If it fails, another caller works.
 func TestOnce(t *testing.T) {
 	whole.Run(t, func(c *whole.Cluster) {
 		ctx := context.Background()
@@ -113,7 +113,7 @@ func TestOnce(t *testing.T) {
 	})
 }
 
-// TestKeysOfOnce: no key is a part of another one, and a key whose job failed or was forgotten leaves nothing for good.
+// TestKeysOfOnce: no key is a part of another key, and a key whose job failed or was forgotten leaves nothing for good.
 func TestKeysOfOnce(t *testing.T) {
 	whole.Run(t, func(c *whole.Cluster) {
 		ctx := context.Background()
@@ -179,14 +179,14 @@ func TestTakeFromALongQueue(t *testing.T) {
 		_ = cost() // the first one finds no entries for claims
 		short := cost()
 		put(1000)
-		// Reading every item costs ten pages more. A claim that somebody else's event disturbs costs a read or two.
+		// Reading every item costs ten pages more. A claim that is disturbed by another event costs a read or two.
 		if long := cost(); long > 2*short {
 			c.T.Errorf("of 1000 items one cost %d reads, and the only one %d", long, short)
 		}
 	})
 }
 
-// TestQueue: items go out in order, each to one worker. Those of a worker that dies or gives one back come back.
+// TestQueue: items go out in order, each to one worker. Items of a worker that dies, or returns them, come back.
 func TestQueue(t *testing.T) {
 	whole.Run(t, func(c *whole.Cluster) {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -250,8 +250,8 @@ func TestQueue(t *testing.T) {
 	})
 }
 
-// TestAClaimThatIsAnothers: a worker whose claim was removed hears of it, also if another worker has the item by then: the
-// entries of both claims have one name.
+// TestAClaimThatIsAnothers: a worker whose claim was removed notices, also if another worker has the item by then: the
+// entries of both claims have the same name.
 func TestAClaimThatIsAnothers(t *testing.T) {
 	whole.Run(t, func(c *whole.Cluster) {
 		ctx := context.Background()

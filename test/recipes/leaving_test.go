@@ -14,8 +14,8 @@ import (
 	"holdfast/tree"
 )
 
-// TestThousandsGiveUpAtOnce: more callers of one session give up in one moment than writes of a session may wait, and
-// none of them leaves a place behind that nobody would come to.
+// TestThousandsGiveUpAtOnce: more callers of one session give up at once than writes of a session may wait, and none of
+// them leaves an abandoned entry behind.
 func TestThousandsGiveUpAtOnce(t *testing.T) {
 	whole.Run(t, func(c *whole.Cluster) {
 		const times, each = 6, 1000
@@ -30,7 +30,7 @@ func TestThousandsGiveUpAtOnce(t *testing.T) {
 		}
 		patience, cancel := context.WithCancel(ctx)
 		var all sync.WaitGroup
-		for range times { // so many come one after the other, and all go together
+		for range times { // they arrive one after the other, and leave together
 			for range each {
 				all.Go(func() {
 					if _, failed := m.Lock(patience); !errors.Is(failed, context.Canceled) {
@@ -49,8 +49,8 @@ func TestThousandsGiveUpAtOnce(t *testing.T) {
 	})
 }
 
-// TestDoOfACallerThatIsCutOff: Do ends soon after its context, also while nobody hears that the lock is given up. The
-// lock is given up when somebody hears.
+// TestDoOfACallerThatIsCutOff: Do ends soon after its context, also while no node can be reached. The lock is given up
+// as soon as a node can.
 func TestDoOfACallerThatIsCutOff(t *testing.T) {
 	whole.Run(t, func(c *whole.Cluster) {
 		const timeout = 10 * time.Second
@@ -80,7 +80,7 @@ func TestDoOfACallerThatIsCutOff(t *testing.T) {
 }
 
 // TestWorkThatDoesNotReturn: a grant under which work panics, or ends its goroutine, is given up, although its session
-// lives on. The panic goes on.
+// lives on. The panic continues.
 func TestWorkThatDoesNotReturn(t *testing.T) {
 	type work func(context.Context, tree.Stamp) error
 	for _, r := range []struct {

@@ -17,7 +17,7 @@ import (
 	"holdfast/tree"
 )
 
-// TestMutexIsFair: callers hold the lock one at a time, in the order in which they came, each with a higher token.
+// TestMutexIsFair: callers hold the lock one at a time, in the order of their arrival, each with a higher token.
 func TestMutexIsFair(t *testing.T) {
 	whole.Run(t, func(c *whole.Cluster) {
 		const callers = 8
@@ -58,7 +58,7 @@ func TestMutexIsFair(t *testing.T) {
 	})
 }
 
-// TestTryLock: a lock that is held is busy, and one that is free is taken.
+// TestTryLock: TryLock fails for a held lock, and acquires a free lock.
 func TestTryLock(t *testing.T) {
 	whole.Run(t, func(c *whole.Cluster) {
 		ctx := context.Background()
@@ -126,7 +126,7 @@ func TestLockThatIsGivenUp(t *testing.T) {
 	})
 }
 
-// wantFree waits until nobody stands in the line at path.
+// wantFree waits until the line at path is empty.
 func wantFree(c *whole.Cluster, s *client.Session, path string) {
 	c.T.Helper()
 	for range 100 {
@@ -142,8 +142,8 @@ func wantFree(c *whole.Cluster, s *client.Session, path string) {
 	c.T.Errorf("somebody stands at %s still", path)
 }
 
-// TestHolderThatIsCutOff: the context of a holder that hears from nobody ends before another holds the lock. When the
-// holder is back, the hold is lost.
+// TestHolderThatIsCutOff: the context of a holder that is cut off ends before another holds the lock. When the holder
+// is back, the hold is lost.
 func TestHolderThatIsCutOff(t *testing.T) {
 	for name, linger := range map[string]time.Duration{"no lock-delay": 0, "lock-delay": 20 * time.Second} {
 		t.Run(name, func(t *testing.T) {
@@ -153,7 +153,7 @@ func TestHolderThatIsCutOff(t *testing.T) {
 				defer one.Close()
 				defer two.Close()
 				s := c.Session(one, 10*time.Second)
-				held, err := recipes.NewLock(s, "/locks/a", recipes.WithLinger(linger)).Lock(ctx)
+				held, err := recipes.NewLock(s, "/locks/a", recipes.WithLockDelay(linger)).Lock(ctx)
 				if err != nil {
 					c.T.Fatal(err)
 				}
@@ -221,7 +221,7 @@ func TestHoldSurvivesALapse(t *testing.T) {
 	})
 }
 
-// TestLockThatIsBroken: somebody removes the entry of a holder, and then that of one who waits.
+// TestLockThatIsBroken: an operator removes the entry of a holder, and then that of a waiter.
 func TestLockThatIsBroken(t *testing.T) {
 	whole.Run(t, func(c *whole.Cluster) {
 		ctx := context.Background()
@@ -260,8 +260,8 @@ func TestLockThatIsBroken(t *testing.T) {
 	})
 }
 
-// TestWaiterThatIsBroken: somebody removes the entry of the second in line. It does not take itself for the first when
-// the holder has gone: the third holds the lock.
+// TestWaiterThatIsBroken: an operator removes the entry of the second in line. When the holder has gone, the second
+// does not believe that it is first: the third holds the lock.
 func TestWaiterThatIsBroken(t *testing.T) {
 	for _, r := range inLine() {
 		t.Run(r.name, func(t *testing.T) {
@@ -290,7 +290,7 @@ func TestWaiterThatIsBroken(t *testing.T) {
 					c.T.Fatal(err)
 				}
 				time.Sleep(time.Second)
-				if len(turns) > 0 && r.name != "semaphore" { // whose first waiter is told at once
+				if len(turns) > 0 && r.name != "semaphore" { // whose first waiter notices at once
 					c.T.Errorf("%d calls have ended before the holder has", len(turns))
 				}
 				if err := holder.give(ctx); err != nil {

@@ -51,7 +51,7 @@ func counts(t *testing.T, from prometheus.Gatherer, recipe string) map[string]co
 	return all
 }
 
-// grantor is a recipe whose grants one caller holds at a time.
+// grantor is a recipe whose grants have one holder at a time.
 type grantor struct {
 	recipe string
 	take   func(ctx context.Context, s *client.Session, o recipes.Option) (give func(context.Context) error, err error)
@@ -85,8 +85,8 @@ func grantors() []grantor {
 	}
 }
 
-// TestWaitingAndHolding: of each recipe with grants it is counted who waits and who holds while it lasts, and then how
-// long it was and how it ended.
+// TestWaitingAndHolding: for each recipe with grants, waiters and holders are counted while they last, and then with
+// their duration and outcome.
 func TestWaitingAndHolding(t *testing.T) {
 	for _, g := range grantors() {
 		t.Run(g.recipe, func(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 	"holdfast/tree"
 )
 
-// TestTakeWhileAnOperatorRemoves: an item that somebody removes in the moment of its claim is one item less, and no
-// failure of the worker.
+// TestTakeWhileAnOperatorRemoves: an item that is removed at the moment of its claim is one item less, and no failure
+// of the worker.
 func TestTakeWhileAnOperatorRemoves(t *testing.T) {
 	whole.Run(t, func(c *whole.Cluster) {
 		ctx := context.Background()
@@ -73,9 +73,9 @@ func TestTakeWhileAnOperatorRemoves(t *testing.T) {
 	})
 }
 
-// TestWaiterOfALockMadeAnew: somebody removes a lock and fills it again, so that another contender's entry has the name
-// of a waiter's, and nobody is before it. The waiter does not take itself for the holder.
-func TestWaiterOfALockMadeAnew(t *testing.T) {
+// TestWaiterOfALockCreatedAgain: an operator removes a lock and fills it again, so that another contender's entry has
+// the name of a waiter's, and no contender is before it. The waiter does not believe that it holds the lock.
+func TestWaiterOfALockCreatedAgain(t *testing.T) {
 	whole.Run(t, func(c *whole.Cluster) {
 		ctx := context.Background()
 		cl, other := c.Client("app"), c.Client("other")
@@ -115,7 +115,7 @@ func TestWaiterOfALockMadeAnew(t *testing.T) {
 	})
 }
 
-// TestGrantThatCannotBeWatched: a grant whose own entry its session may not read is over, and says why.
+// TestGrantThatCannotBeWatched: a grant whose own entry its session may not read is over, with an error.
 func TestGrantThatCannotBeWatched(t *testing.T) {
 	whole.Run(t, func(c *whole.Cluster) {
 		ctx := context.Background()
@@ -134,8 +134,8 @@ func TestGrantThatCannotBeWatched(t *testing.T) {
 	})
 }
 
-// TestObserverHearsOfALeaderOnce: a leader that proclaims the value that it has is no other one.
-func TestObserverHearsOfALeaderOnce(t *testing.T) {
+// TestObserverGetsEachLeaderOnce: a leader that proclaims an unchanged value is not reported again.
+func TestObserverGetsEachLeaderOnce(t *testing.T) {
 	whole.Run(t, func(c *whole.Cluster) {
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()

@@ -17,7 +17,8 @@ import (
 	"holdfast/tree"
 )
 
-// TestSemaphore: as many hold a permit as there are, and all get one. A holder that dies gives its permit back.
+// TestSemaphore: as many sessions hold a permit as there are permits, and all get one. A holder that dies frees its
+// permit.
 func TestSemaphore(t *testing.T) {
 	whole.Run(t, func(c *whole.Cluster) {
 		ctx := context.Background()
@@ -86,7 +87,7 @@ func TestSemaphore(t *testing.T) {
 	})
 }
 
-// TestElection: candidates lead one after the other, and observers hear of each, and of what it proclaims.
+// TestElection: candidates lead one after the other, and observers get each leader and each value.
 func TestElection(t *testing.T) {
 	whole.Run(t, func(c *whole.Cluster) {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -147,7 +148,7 @@ func TestElection(t *testing.T) {
 	})
 }
 
-// TestTryCampaign: who tries leads if nobody does, and leaves no candidate behind otherwise.
+// TestTryCampaign: TryCampaign leads if there is no leader, and leaves no candidate behind otherwise.
 func TestTryCampaign(t *testing.T) {
 	whole.Run(t, func(c *whole.Cluster) {
 		ctx := context.Background()
@@ -169,8 +170,8 @@ func TestTryCampaign(t *testing.T) {
 	})
 }
 
-// TestObserverBesideAStranger: an entry below the election that is no candidate's keeps no observer busy.
-func TestObserverBesideAStranger(t *testing.T) {
+// TestObserverBesideAForeignEntry: an entry below the election that is no candidate's keeps no observer busy.
+func TestObserverBesideAForeignEntry(t *testing.T) {
 	whole.Run(t, func(c *whole.Cluster) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
@@ -201,7 +202,7 @@ func TestObserverBesideAStranger(t *testing.T) {
 	})
 }
 
-// TestBarrier: a raised barrier holds up all who come, and a lowered one nobody.
+// TestBarrier: a raised barrier blocks all callers, and a lowered one none.
 func TestBarrier(t *testing.T) {
 	whole.Run(t, func(c *whole.Cluster) {
 		ctx := context.Background()
@@ -285,9 +286,9 @@ func TestCounter(t *testing.T) {
 	})
 }
 
-// TestCounterMadeAnew: an addition is overtaken by whoever removes the number and counts from 0 again, though the new
-// number has the version of the old one.
-func TestCounterMadeAnew(t *testing.T) {
+// TestCounterCreatedAgain: removing the number and counting from 0 again overtakes an addition, though the new number
+// has the version of the old one.
+func TestCounterCreatedAgain(t *testing.T) {
 	whole.Run(t, func(c *whole.Cluster) {
 		ctx := context.Background()
 		other := c.Client("other")
@@ -374,7 +375,7 @@ func TestGroup(t *testing.T) {
 	})
 }
 
-// until waits until a view shows what is wanted.
+// until waits until a view shows the wanted members.
 func until(c *whole.Cluster, v *recipes.View, want string) {
 	c.T.Helper()
 	late := time.After(time.Minute)

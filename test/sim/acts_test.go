@@ -11,13 +11,13 @@ import (
 	"time"
 
 	"holdfast/client"
-	"holdfast/fsm" //nolint:depguard // what the state machine shows
+	"holdfast/fsm" //nolint:depguard // reads the state machine
 	"holdfast/session"
 	"holdfast/test/sim/history"
 )
 
-// labels are those of a client's sessions where an operator ends sessions by label. Those that hold what others wait
-// for are left alone: sessions whose client plays by the locks that it holds, and watchers.
+// labels are those of a client's sessions where an operator ends sessions by label. Sessions that hold what others wait
+// for are left alone: those of clients with locks, and of watchers.
 func (w *world) labels(name string) map[string]string {
 	if !w.administered() || strings.ContainsAny(name[:1], "pqox") {
 		return nil
@@ -33,7 +33,7 @@ type office struct {
 	name string
 	c    *client.Client
 	rand *rand.Rand
-	// acts counts what it asks for.
+	// acts counts its requests.
 	acts int
 }
 
@@ -83,7 +83,7 @@ func (o *office) reason() string {
 	return fmt.Sprintf("%s/%d", o.name, o.acts)
 }
 
-// end ends one session, or all that a client has, and returns how many it has ended.
+// end ends one session, or all of a client, and returns how many it has ended.
 func (o *office) end(ctx context.Context) (ended int) {
 	found := o.sessions(ctx, "", 0)
 	if len(found) == 0 {
@@ -118,7 +118,7 @@ func (o *office) end(ctx context.Context) (ended int) {
 	return ended
 }
 
-// outcome says what became of an act whose error is err.
+// outcome returns the outcome of an act from its error.
 func outcome(why string, err error) *history.Act {
 	expired, gone := errors.AsType[*session.ExpiredError](err)
 	switch {
@@ -131,7 +131,8 @@ func outcome(why string, err error) *history.Act {
 	}
 }
 
-// extend keeps a session for a time, or no longer. Half of the times it is one that it has asked to keep before.
+// extend keeps a session for a time, or cancels an extension. Half of the times it extends a session that it has
+// extended before.
 func (o *office) extend(ctx context.Context) int {
 	found := o.sessions(ctx, "", session.ScopeGlobal)
 	o.w.mu.Lock()
@@ -145,7 +146,7 @@ func (o *office) extend(ctx context.Context) int {
 		return 0
 	}
 	id := found[o.rand.IntN(len(found))].ID
-	// Each time is another one, so that the entry of the log tells the request.
+	// Each request has a different time, so that the entry of the log identifies the request.
 	lasts := time.Duration(1+o.rand.IntN(20)) * time.Second
 	lasts += time.Duration(o.w.record.Now().Milliseconds()%1000) * time.Millisecond
 	if o.rand.IntN(3) == 0 {
@@ -166,7 +167,7 @@ func (o *office) extend(ctx context.Context) int {
 	return 1
 }
 
-// keeps records which sessions the node keeps from an entry on, or no longer (Y4).
+// keeps records which sessions the node keeps from an entry on, or no longer (Y4 extension).
 func (p *process) keeps(now *fsm.Tree) {
 	p.w.mu.Lock()
 	asked := make([]session.ID, 0, len(p.w.extended))
@@ -176,12 +177,12 @@ func (p *process) keeps(now *fsm.Tree) {
 	p.w.mu.Unlock()
 	slices.SortFunc(asked, func(a, b session.ID) int { return cmp.Compare(a, b) })
 	for _, id := range asked {
-		until := now.Kept(id)
+		until := now.ExtendedUntil(id)
 		if until == p.kept[id] {
 			continue
 		}
 		p.kept[id] = until
-		e := history.Event{Kind: history.Kept, Who: p.name, ID: id, Index: now.Index, Until: until, Dawdles: p.lagging()}
+		e := history.Event{Kind: history.Kept, Who: p.name, ID: id, Index: now.Index, Until: until, ApplyDelay: p.lagging()}
 		if until != 0 {
 			e.Timeout = until - now.Clock
 		}

@@ -19,11 +19,11 @@ const deskPath = "/desk"
 // firstTag is above all values with which a condition could be about anything else.
 const firstTag = 1 << 32
 
-// desk is what authors share.
+// desk is the state that authors share.
 type desk struct {
 	mu sync.Mutex
-	// tags and handles count the transactions and the handles of sessions. versions are those that entries had when they
-	// were last heard of. guarded by mu
+	// tags and handles count the transactions and the handles of sessions. versions are the last known versions of
+	// entries. guarded by mu
 	tags, handles uint64
 	versions      map[string]int64
 }
@@ -54,14 +54,14 @@ func (d *desk) note(path string, version int64) {
 	d.versions[path] = version
 }
 
-// author is a tenant that writes in bursts: with many transactions of its session under way at once, of which some are
-// given up. Another author takes the session over in the middle of a burst now and then.
+// author is a tenant that writes in bursts: with many transactions of its session in flight, some of which it gives up.
+// Another author sometimes takes the session over in the middle of a burst.
 type author struct {
 	*tenant
 	desk *desk
 
 	mu sync.Mutex
-	// waits are the calls that nobody gives up and that have no answer, by their tags. guarded by mu
+	// waits are the unanswered calls that are not given up, by their tags. guarded by mu
 	waits map[uint64]history.Event
 }
 
@@ -106,8 +106,8 @@ func (x *author) work(ctx context.Context, other *author) {
 	}
 }
 
-// burst has many transactions under way at once, and a few reads between them. It waits for all. In the middle another
-// author takes the session over, if one is given, and goes on; then it is taken back, or not.
+// burst makes many transactions at once, with a few reads between them, and waits for all. In the middle another
+// author, if one is given, takes the session over and writes; sometimes it is taken back afterwards.
 func (x *author) burst(ctx context.Context, h hand, other *author) {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -125,12 +125,12 @@ func (x *author) burst(ctx context.Context, h hand, other *author) {
 		if !volley && x.draw(3) == 0 {
 			sleep(ctx, x.between(time.Millisecond, 20*time.Millisecond))
 		} else {
-			sleep(ctx, x.between(time.Microsecond, 200*time.Microsecond)) // so that it is known which was called first
+			sleep(ctx, x.between(time.Microsecond, 200*time.Microsecond)) // so that the order of the calls is known
 		}
 	}
 }
 
-// lend has another author take a session over and write with it.
+// lend makes another author take a session over and write with it.
 func (x *author) lend(ctx context.Context, h hand, other *author) {
 	s := other.steal(ctx, h.Token())
 	if s == nil {
@@ -147,7 +147,7 @@ func (x *author) lend(ctx context.Context, h hand, other *author) {
 	}
 }
 
-// patiently returns a context for a call. Some callers give up while their call is under way, the others never do.
+// patiently returns a context for a call. Some callers give up early, the others never do.
 func (x *author) patiently(ctx context.Context) (context.Context, context.CancelFunc) {
 	if x.draw(6) == 0 {
 		return context.WithTimeout(ctx, x.between(200*time.Microsecond, 60*time.Millisecond))
@@ -155,7 +155,7 @@ func (x *author) patiently(ctx context.Context) (context.Context, context.Cancel
 	return context.WithCancel(ctx)
 }
 
-// begins notes a call that nobody gives up. ends notes its end.
+// begins records a call that is not given up. ends records its end.
 func (x *author) begins(e history.Event) (ends func()) {
 	waiting := *e.Call
 	waiting.Fate, e.Call = history.Waiting, &waiting
@@ -169,7 +169,7 @@ func (x *author) begins(e history.Event) (ends func()) {
 	}
 }
 
-// conclude waits until the calls that were made before the last fault ended have their answers (I18).
+// conclude waits until the calls that were made before the last fault ended have their answers (I18 an answer).
 func (x *author) conclude(ctx context.Context) {
 	made := x.w.record.Now() - settle
 	for begun := time.Now(); ; sleep(ctx, 500*time.Millisecond) {
@@ -198,10 +198,10 @@ func (x *author) waitsSince(made time.Duration) (late []history.Event) {
 	return late
 }
 
-// believed is how long after a write was lost sight of its session may take to be known as lost.
+// believed is how long after losing its session a client may need to learn of the loss.
 const believed = 3 * time.Second
 
-// call makes a transaction, and records what became of it.
+// call makes a transaction, and records its outcome.
 func (x *author) call(ctx context.Context, h hand) {
 	ctx, cancel := x.patiently(ctx)
 	defer cancel()
@@ -249,7 +249,7 @@ func (x *author) learn(path string, o tree.Outcome) {
 	}
 }
 
-// find reads what authors write, and records what was shown. Of an entry that is not there the answer has no stamp.
+// find reads the authors' entries, and records the answers. An answer about a missing entry has no stamp.
 func (x *author) find(ctx context.Context, h hand) {
 	ctx, cancel := x.patiently(ctx)
 	defer cancel()

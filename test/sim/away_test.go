@@ -19,16 +19,16 @@ import (
 )
 
 // olden is a disk whose newest snapshot is removed while its node is dead. If the log still has the snapshot's entries,
-// the disk looks as after a crash just before the snapshot was complete: the node must serve. If not, the node must
-// refuse to start. It must also refuse if the leader had sent the snapshot, and only the stamp in the log shows that
-// there was one.
+// the disk looks as after a crash just before the snapshot was complete: the node must serve. Otherwise the node must
+// refuse to start. It must also refuse if the leader had sent the snapshot, and only the stamp in the log shows that it
+// existed.
 type olden struct {
 	// aside is the removed snapshot's present place, "" when none is removed.
 	aside string
 	serve bool
 }
 
-// refusal is in a node's error when it cannot start from what is left.
+// refusal is in a node's error when it cannot start from its directory.
 const refusal = "has lost snapshot"
 
 // Age implements faults.Disks.
@@ -49,7 +49,7 @@ func (w *world) Age(name string) bool {
 		return false
 	}
 	if !whole && !marked {
-		return false // the process died before it had told any other that it has the snapshot
+		return false // the process died before it had told any other node that it has the snapshot
 	}
 	aside := filepath.Join(d.dir, "aside")
 	if err := errors.Join(os.RemoveAll(aside), os.Rename(newest.path, aside)); err != nil {
@@ -113,7 +113,7 @@ func coverage(file string, newest snapshot, after uint64) (whole, marked bool, e
 	return l.Term == newest.term, marked, nil
 }
 
-// served takes in that a node has started on the disk.
+// served records that a node has started on the disk.
 func (o *olden) served(p *process) {
 	if o.aside != "" && !o.serve {
 		p.w.failf("%s has started although its newest snapshot is gone and its log does not go back to the one before",
@@ -125,8 +125,7 @@ func (o *olden) served(p *process) {
 	*o = olden{}
 }
 
-// refused reports whether err is the refusal of a disk that cannot be used any more. If so it puts the snapshot back,
-// as the message demands.
+// refused reports whether err refuses an unusable disk. If so it restores the snapshot, as the message demands.
 func (o *olden) refused(p *process, err error) bool {
 	if o.aside == "" || o.serve || !strings.Contains(err.Error(), refusal) {
 		return false
@@ -151,11 +150,11 @@ func backName(path string) string {
 	return name
 }
 
-// Empty implements faults.Disks. A node that has lost its disk has forgotten its votes and what it acknowledged, so the
-// others admit it as a new node. A second disk is emptied only after that: what only lost disks knew is lost.
+// Empty implements faults.Disks. A node that has lost its disk has forgotten its votes and its acknowledgements, so the
+// others admit it as a new node. A second disk is emptied only after that: data that only lost disks had is lost.
 func (w *world) Empty(name string) bool {
 	if w.roll != nil {
-		return false // an operator would have to remove it, and does other things
+		return false // an operator would have to remove the node, and has other work
 	}
 	w.mu.Lock()
 	lost := w.lost
@@ -183,8 +182,8 @@ func (w *world) recovered() {
 	}
 }
 
-// agree waits until all nodes but one, "" for none, serve and have applied what the leader has applied. It reports
-// whether they did before ctx ended.
+// agree waits until all nodes but one, "" for none, serve and have applied everything that the leader has applied. It
+// reports whether they did before ctx ended.
 func (w *world) agree(ctx context.Context, but string) bool {
 	for ctx.Err() == nil {
 		if w.agreed(ctx, but) {

@@ -7,7 +7,7 @@ import (
 
 	"holdfast/backup"
 	"holdfast/client"
-	"holdfast/fsm" //nolint:depguard // a backup is read as whoever restores it reads it
+	"holdfast/fsm" //nolint:depguard // reads a backup like a restore
 	"holdfast/test/sim/history"
 )
 
@@ -27,7 +27,7 @@ func (w *world) archive(ctx context.Context) {
 	}
 }
 
-// backUp takes a backup of one node. One that a fault keeps from its end counts for nothing. One that is whole must be
+// backUp takes a backup of one node. A backup that a fault interrupts counts for nothing. A complete backup must be
 // readable.
 func (w *world) backUp(ctx context.Context, o *client.Client, name string) {
 	ctx, cancel := context.WithTimeout(ctx, operatorWaits)

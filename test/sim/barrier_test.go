@@ -12,9 +12,8 @@ import (
 	"holdfast/test/sim/history"
 )
 
-// pass raises or lowers the gate now and then, and waits until it is down. In its last turn it waits for as long as
-// that takes, and goes on lowering the gate: what others have called before the end of the last fault may raise it
-// again.
+// pass sometimes raises or lowers the barrier, and waits until it is lowered. In its last turn it waits without a
+// limit, and keeps lowering the barrier: calls from before the end of the last fault may raise it again.
 //
 //nolint:revive // flag-parameter: see rest
 func (x *worker) pass(ctx context.Context, s *client.Session, last bool) bool {
@@ -53,8 +52,8 @@ func (x *worker) moveGate(ctx context.Context, s *client.Session, move func(cont
 	x.used(s, asked, history.Use{Path: gatePath, Verb: verb}, move(ctx))
 }
 
-// meet begins something together with all other workers, again and again. After the last fault a worker goes on until
-// all have met once, because nobody can meet alone.
+// meet enters the double barrier with all other workers, repeatedly. After the last fault a worker continues until all
+// have met once, because no worker can meet alone.
 func (x *worker) meet(ctx context.Context, s *client.Session) bool {
 	for ctx.Err() == nil && s.Err() == nil {
 		x.runs()
@@ -76,7 +75,7 @@ func (x *worker) meet(ctx context.Context, s *client.Session) bool {
 	return false
 }
 
-// together enters the double barrier with the others, and leaves it with them.
+// together enters and leaves the double barrier with the others.
 //
 //nolint:revive // flag-parameter: see rest
 func (x *worker) together(ctx context.Context, s *client.Session, last bool) bool {
@@ -86,14 +85,14 @@ func (x *worker) together(ctx context.Context, s *client.Session, last bool) boo
 	defer close(ended)
 	go func() {
 		select {
-		case <-x.yard.met: // nobody comes any more
+		case <-x.yard.met: // no worker comes any more
 			stop()
 		case <-ended:
 		}
 	}()
 	name := fmt.Sprintf("%s/%d", x.name, x.contest.calls.Add(1))
 	b := recipes.NewDoubleBarrier(s, meetPath, workers, recipes.WithHolder(name))
-	entering, cancel := x.patience(ctx, last)
+	entering, cancel := x.withTimeout(ctx, last)
 	defer cancel()
 	asked := x.w.record.Now()
 	inside, err := b.Enter(entering)
@@ -104,7 +103,7 @@ func (x *worker) together(ctx context.Context, s *client.Session, last bool) boo
 		x.wait(ctx, x.between(0, 2*time.Second))
 	}
 	x.runs()
-	leaving, cancel := x.patience(ctx, last)
+	leaving, cancel := x.withTimeout(ctx, last)
 	defer cancel()
 	asked = x.w.record.Now()
 	return x.used(s, asked, history.Use{Path: meetPath, Verb: check.Leave, Data: name}, inside.Leave(leaving))

@@ -10,8 +10,8 @@ import (
 	"holdfast/tree"
 )
 
-// breaks removes the entry of somebody who holds a prize or waits for it, as "holdfast lock break" does. Two of three
-// times it is that of the first.
+// breaks removes the entry of a holder or waiter of a prize, as "holdfast lock break" does. Two of three times it
+// removes the first entry.
 func (x *contender) breaks(ctx context.Context, s *client.Session, p prize) {
 	ctx, cancel := context.WithTimeout(ctx, givesUp)
 	defer cancel()
@@ -33,7 +33,7 @@ func (x *contender) breaks(ctx context.Context, s *client.Session, p prize) {
 		Then: []tree.Op{tree.Delete{Path: entry, Version: tree.Any}},
 	})
 	if err == nil && done.Outcome.Else {
-		return // it was given up meanwhile
+		return // given up meanwhile
 	}
 	e := history.Event{
 		Kind: history.Broke, Who: x.name, ID: s.ID(), Asked: asked,

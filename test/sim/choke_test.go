@@ -45,8 +45,8 @@ func undisturbed(t *testing.T, r *report, do func(ctx context.Context, w *world)
 	})
 }
 
-// cutPeerPorts cuts the peer ports of some nodes, and returns what mends them. For the history it is a fault: the
-// checker must not take the cluster for a calm one.
+// cutPeerPorts cuts the peer ports of some nodes, and returns a function that reconnects them. The history records a
+// fault: the checker must not consider the cluster calm.
 func (w *world) cutPeerPorts(who string, names ...string) (mend func()) {
 	const text = "cut peer ports"
 	faultLog{w}.Began(faults.NoRounds, who, text)
@@ -78,7 +78,7 @@ func TestPeerPortOfLeader(t *testing.T) {
 	choked(t, 14, func(ctx context.Context, w *world) {
 		old := w.Leader()
 		mend := w.cutPeerPorts(old, old)
-		limit := w.config(old, "").Raft.StallLimit
+		limit := w.config(old, "").Raft.StallTimeout
 		sleep(ctx, limit/2)
 		if now := w.Leader(); now != old {
 			t.Errorf("%q led, and %q leads %v after its peer port was cut: want no change before %v", old, now,

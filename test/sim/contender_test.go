@@ -10,23 +10,23 @@ import (
 	"holdfast/test/sim/history"
 )
 
-// contender is a tenant that competes with others, with each of its sessions for everything that there is to win. Now
-// and then its process freezes: no traffic comes in or goes out, and its strands do no work. Strands that had looked at
-// their context before then write late.
+// contender is a tenant that competes with others: each of its sessions competes for every prize. Sometimes its process
+// freezes: no traffic comes in or goes out, and its strands stop. Strands that had checked their context before then
+// write late.
 type contender struct {
 	*tenant
 	contest *contest
-	// strands are what it does with each session, all at once.
+	// strands are the concurrent activities of each session.
 	strands []strand
 	// last is closed when the last fault is over: then each strand takes one more turn and rests. done is closed when
 	// all have had theirs.
 	last, done chan struct{}
 
 	running sync.Mutex
-	goes    chan struct{} // guarded by running; closed when the frozen process goes on, nil while it runs
+	goes    chan struct{} // guarded by running; closed when the frozen process continues, nil while it runs
 }
 
-// strand is what a contender does again and again until ctx or the session ends. After the last fault it takes one more
+// strand is an activity that a contender repeats until ctx or the session ends. After the last fault it takes one more
 // turn, and reports that it has had it.
 type strand func(ctx context.Context, s *client.Session) bool
 
@@ -85,8 +85,8 @@ func (x *contender) compete(ctx context.Context, s *client.Session, all []strand
 	return owed
 }
 
-// accompany does what befalls a process, until its session ends, all strands have finished, or they are to give
-// everything up. Nothing befalls it after the last fault.
+// accompany injects the events of a process, until its session ends, all strands have finished, or they are to give
+// everything up. There are none after the last fault.
 func (x *contender) accompany(ctx context.Context, s *client.Session, finished <-chan struct{}) {
 	for !x.isLast() {
 		timer := time.NewTimer(x.between(2*time.Second, 9*time.Second))
@@ -106,7 +106,7 @@ func (x *contender) accompany(ctx context.Context, s *client.Session, finished <
 			case 0, 1, 2:
 				x.freeze(ctx, s)
 			case 3:
-				x.close(ctx, s) // with all that it holds and waits for
+				x.close(ctx, s) // with all its grants and waits
 				return
 			case 4:
 				return

@@ -22,10 +22,10 @@ const (
 	electionPath = "/contest/election"
 )
 
-// prize is one thing that contenders compete for.
+// prize is something that contenders compete for.
 type prize struct {
 	path string
-	// recipes are the ways to hold it, one of which each turn draws.
+	// recipes are the ways to hold it; each turn draws one.
 	recipes []string
 	// lines are where contenders stand and holders are.
 	lines []string
@@ -43,8 +43,7 @@ func prizes() []prize {
 // guarded is how many resources there are at most.
 const guarded = 10_000
 
-// contest is what all contenders of a cluster share: the resources behind a guard, which they write to while they hold
-// something.
+// contest is the state that all contenders of a cluster share: the resources behind a guard, to which holders write.
 type contest struct {
 	w     *world
 	guard *fence.Guard
@@ -53,17 +52,17 @@ type contest struct {
 
 func (w *world) contest() *contest { return &contest{w: w, guard: fence.NewGuard(guarded)} }
 
-// turn is one call for a grant, and what becomes of it.
+// turn is one call for a grant, and its outcome.
 type turn struct {
 	x       *contender
 	s       *client.Session
 	claim   history.Claim
 	grant   *recipes.Grant
 	release func(context.Context) error
-	// looks counts the contexts of the grant that were seen to live. seen is the newest.
+	// looks counts the contexts of the grant that were seen alive. seen is the newest.
 	looks int
 	seen  context.Context //nolint:containedctx // compared with the next
-	// quick says that it is a last turn: after the last fault, patient and short.
+	// quick reports that it is a last turn: after the last fault, patient and short.
 	quick bool
 }
 
@@ -92,7 +91,7 @@ func (x *contender) turn(s *client.Session, recipe, path string) *turn {
 	name := fmt.Sprintf("%s/%d", x.name, x.contest.calls.Add(1))
 	t := &turn{x: x, s: s, quick: x.isLast(), claim: history.Claim{Name: name, Recipe: recipe, Path: path}}
 	if path == lockPath {
-		t.claim.Linger = time.Duration(x.draw(3)) * lingers / 2
+		t.claim.LockDelay = time.Duration(x.draw(3)) * lingers / 2
 	}
 	return t
 }
@@ -107,9 +106,9 @@ func (t *turn) record(k history.Kind, change func(*history.Event)) {
 	t.x.w.record.Add(e)
 }
 
-// ask asks for a grant, and reports whether it was given. Some calls have little patience, and some wait for nobody.
+// ask asks for a grant, and reports whether it was given. Some calls have short limits, and some do not wait.
 func (t *turn) ask(ctx context.Context) bool {
-	asking, cancel := t.x.patience(ctx, t.quick)
+	asking, cancel := t.x.withTimeout(ctx, t.quick)
 	defer cancel()
 	hasty := !t.quick && t.x.draw(6) == 0
 	t.record(history.Awaits, nil)
@@ -123,7 +122,7 @@ func (t *turn) ask(ctx context.Context) bool {
 		}
 		return true
 	}
-	t.record(history.Forgoes, func(e *history.Event) {
+	t.record(history.GaveUp, func(e *history.Event) {
 		e.Text, e.Claim.Broken = err.Error(), errors.Is(err, recipes.ErrBroken)
 		busy, late := hasty && errors.Is(err, recipes.ErrBusy), asking.Err() != nil && errors.Is(err, context.Cause(asking))
 		e.Unknown = t.s.Err() == nil && !busy && !late
@@ -131,8 +130,8 @@ func (t *turn) ask(ctx context.Context) bool {
 	return false
 }
 
-// patience draws how long a call waits. After the last fault it waits for its turn.
-func (x *contender) patience(ctx context.Context, quick bool) ( //nolint:revive // flag-parameter: a turn is the last
+// withTimeout draws how long a call waits. After the last fault it waits for its turn.
+func (x *contender) withTimeout(ctx context.Context, quick bool) ( //nolint:revive // flag-parameter: a turn is the last
 	context.Context, context.CancelFunc,
 ) {
 	if quick {
@@ -152,7 +151,7 @@ func (x *contender) patience(ctx context.Context, quick bool) ( //nolint:revive 
 func (t *turn) call(ctx context.Context, hasty bool) error {
 	var h *recipes.Hold
 	var err error
-	named, linger := recipes.WithHolder(t.claim.Name), recipes.WithLinger(t.claim.Linger)
+	named, linger := recipes.WithHolder(t.claim.Name), recipes.WithLockDelay(t.claim.LockDelay)
 	switch t.claim.Recipe {
 	case check.Semaphore:
 		return t.acquire(ctx, hasty)
@@ -186,15 +185,15 @@ func (t *turn) acquire(ctx context.Context, hasty bool) error {
 	return err
 }
 
-func either[F any](first bool, one, other F) F { //nolint:revive // flag-parameter: it is drawn
+func either[F any](first bool, one, other F) F { //nolint:revive // flag-parameter: a drawn value
 	if first {
 		return one
 	}
 	return other
 }
 
-// hold works under the grant for a while, or until it is lost, and gives it up. Some holders write once more when they
-// hold nothing any more.
+// hold works under the grant for a while, or until it is lost, and gives it up. Some holders write once more after
+// that.
 func (t *turn) hold(ctx context.Context) {
 	x := t.x
 	t.look() // also in a frozen process: the cluster must respect the context
@@ -226,7 +225,7 @@ func (t *turn) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// work writes to the resource if the grant's context lives. Now and then the holder is held up between the look at its
+// work writes to the resource if the grant's context lives. Sometimes the holder is delayed between the check of its
 // context and the write.
 func (t *turn) work(ctx context.Context) {
 	t.x.runs()
@@ -266,7 +265,7 @@ func (t *turn) sees(now context.Context) bool {
 	return true
 }
 
-// write writes to the resource, unless what is held is shared with others: a token does not protect that.
+// write writes to the resource, unless the grant is shared with others: a token does not protect a shared resource.
 func (t *turn) write() {
 	if t.claim.Recipe == check.ReadLock || t.claim.Recipe == check.Semaphore {
 		return
@@ -292,7 +291,7 @@ func (t *turn) vouch(ctx context.Context) {
 	asked := t.x.w.record.Now()
 	holds, err := t.x.client.Tree().CheckFence(ctx, t.grant.Path(), t.claim.Token)
 	if err == nil {
-		t.record(history.Vouched, func(e *history.Event) { e.Asked, e.Claim.Holds = asked, holds })
+		t.record(history.FenceChecked, func(e *history.Event) { e.Asked, e.Claim.Holds = asked, holds })
 	}
 }
 
@@ -301,14 +300,14 @@ func (t *turn) cede(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), givesUp)
 	defer cancel()
 	err := t.release(ctx)
-	t.record(history.Cedes, func(e *history.Event) {
+	t.record(history.Released, func(e *history.Event) {
 		if err != nil {
 			e.Text, e.Claim.Broken = err.Error(), errors.Is(err, recipes.ErrBroken)
 		}
 	})
 }
 
-// conclude waits until all contenders have had their last turns, and looks who stands in the lines then.
+// conclude waits until all contenders have had their last turns, and then checks the lines.
 func (c *contest) conclude(ctx context.Context, all []*contender) {
 	ctx, cancel := context.WithTimeout(ctx, bounds(c.w.report.Nodes).Turn)
 	defer cancel()
@@ -334,7 +333,7 @@ func allDone(ctx context.Context, all []*contender) bool {
 	return true
 }
 
-// empty waits until nobody stands in a line, and records whether somebody is left.
+// empty waits until the line is empty, and records whether an entry is left.
 func (c *contest) empty(ctx context.Context, x *contender, path string) {
 	for ctx.Err() == nil {
 		page, err := x.client.Tree().ListPage(ctx, path, client.Listing{PageSize: tree.MaxPage}, client.Linearizable())
@@ -344,7 +343,7 @@ func (c *contest) empty(ctx context.Context, x *contender, path string) {
 			for _, child := range page.Children {
 				claim.Left = append(claim.Left, child.Name)
 			}
-			c.w.record.Add(history.Event{Kind: history.Lined, Who: x.name, Claim: claim})
+			c.w.record.Add(history.Event{Kind: history.QueueRead, Who: x.name, Claim: claim})
 			if len(claim.Left) == 0 {
 				return
 			}

@@ -11,9 +11,9 @@ import (
 	"holdfast/session"
 )
 
-// crossings hold back what goes between a node and a leader: each message for a time of its own, on its way there or
-// back. The messages of one stream keep their order. Those of the two streams, Follow and Forward, overtake each other,
-// as connections of their own would let them, and both overtake what Raft sends.
+// crossings delay the messages between a node and a leader: each message for a random time, on its way there or back.
+// The messages of one stream keep their order. Those of the two streams, Follow and Forward, overtake each other, as on
+// separate connections, and both overtake Raft's messages.
 type crossings struct {
 	mu   sync.Mutex
 	rand *rand.Rand               // guarded by mu
@@ -55,8 +55,7 @@ func (c *crossings) due(name string, former time.Time) time.Time {
 	return now
 }
 
-// between returns what a node's links to leaders are put behind; nil in seeds without crossings, which need not pay for
-// them.
+// between returns the wrapper of a node's links to leaders; nil in seeds without crossings, to save its cost.
 func (w *world) between(name string) func(node.Link) node.Link {
 	if !w.crosses() {
 		return nil
@@ -146,7 +145,7 @@ func newDelayed[M any](by *crossings, name string, over <-chan struct{}) *delaye
 	return &delayed[M]{by: by, name: name, over: over, ch: make(chan carried[M], lineDepth)}
 }
 
-// put takes a message, or the error that ends the stream.
+// put queues a message, or the error that ends the stream.
 func (l *delayed[M]) put(m M, err error) error {
 	l.mu.Lock()
 	l.last = l.by.due(l.name, l.last)
@@ -181,7 +180,7 @@ func (l *delayed[M]) next() (m M, err error) {
 	}
 }
 
-// carry sends what is due, until the stream ends.
+// carry sends due messages, until the stream ends.
 func (l *delayed[M]) carry(send func(M) error) {
 	for {
 		m, err := l.next()
@@ -197,7 +196,7 @@ func (l *delayed[M]) carry(send func(M) error) {
 	}
 }
 
-// fetch takes in what comes, until the stream ends.
+// fetch queues incoming messages, until the stream ends.
 func (l *delayed[M]) fetch(recv func() (M, error)) {
 	for {
 		m, err := recv()

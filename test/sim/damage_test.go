@@ -45,7 +45,7 @@ func newDrive(t *testing.T, seed uint64) (d *drive, p *disk, logs raft.LogStore)
 	return d, p, logs
 }
 
-func entry(index uint64) *raft.Log {
+func logEntry(index uint64) *raft.Log {
 	return &raft.Log{Index: index, Term: 1, Data: bytes.Repeat([]byte{byte(index)}, 700)}
 }
 
@@ -87,13 +87,13 @@ func onDisk(t *testing.T, d *drive) []uint64 {
 
 func TestNothingReachesTheDiskAfterAKill(t *testing.T) {
 	d, p, logs := newDrive(t, 1)
-	if err := logs.StoreLog(entry(1)); err != nil {
+	if err := logs.StoreLog(logEntry(1)); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.seal(); err != nil {
 		t.Fatal(err)
 	}
-	if err := logs.StoreLog(entry(2)); !errors.Is(err, errGone) {
+	if err := logs.StoreLog(logEntry(2)); !errors.Is(err, errGone) {
 		t.Errorf("a write after the kill: %v", err)
 	}
 	if got := onDisk(t, d); !slices.Equal(got, []uint64{1}) {
@@ -108,7 +108,7 @@ func TestTornWritesAreLegal(t *testing.T) {
 	for seed := range uint64(80) {
 		d, p, logs := newDrive(t, seed)
 		for index := uint64(1); index <= 9; index++ {
-			if err := logs.StoreLog(entry(index)); err != nil {
+			if err := logs.StoreLog(logEntry(index)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -118,7 +118,7 @@ func TestTornWritesAreLegal(t *testing.T) {
 		}
 		killed := false
 		happened := p.tearNext(func() { killed = true })
-		if err = logs.StoreLogs([]*raft.Log{entry(10), entry(11), entry(12)}); !errors.Is(err, errGone) || !killed ||
+		if err = logs.StoreLogs([]*raft.Log{logEntry(10), logEntry(11), logEntry(12)}); !errors.Is(err, errGone) || !killed ||
 			!happened() {
 			t.Fatalf("the write was answered with %v, killed %v", err, killed)
 		}
@@ -151,7 +151,7 @@ func TestDamages(t *testing.T) {
 		d, p, logs := newDrive(t, 1)
 		write := func(index uint64) (time.Duration, error) {
 			began := time.Now()
-			err := logs.StoreLog(entry(index))
+			err := logs.StoreLog(logEntry(index))
 			return time.Since(began), err
 		}
 		undo, _ := d.breaks(faults.Slow, time.Second)
@@ -202,7 +202,7 @@ func TestAKillFreesAWriteThatHangs(t *testing.T) {
 		d, p, logs := newDrive(t, 1)
 		undo, _ := d.breaks(faults.Hung, 0)
 		done := make(chan error, 1)
-		go func() { done <- logs.StoreLog(entry(1)) }()
+		go func() { done <- logs.StoreLog(logEntry(1)) }()
 		synctest.Wait()
 		if err := p.seal(); err != nil {
 			t.Fatal(err)

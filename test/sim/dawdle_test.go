@@ -16,7 +16,7 @@ func (w *world) Dawdle(name string, each time.Duration) (undo func() bool) {
 	}
 }
 
-// lag is how much longer the node takes to apply an entry now.
+// lag is the node's present delay for an entry.
 func (p *process) lag() time.Duration {
 	p.w.mu.Lock()
 	defer p.w.mu.Unlock()
@@ -34,9 +34,8 @@ func (p *process) lagging() time.Duration {
 	return p.w.lags[p.name]
 }
 
-// dawdle takes time on the goroutine that applies: between what an entry does to sessions and what it does to the tree
-// of those who are served, and before the node's index moves and the next entry is applied. A process that was killed
-// does not wait.
+// dawdle sleeps on the goroutine that applies: between an entry's effects on sessions and on clients' trees, and before
+// the node's index moves and the next entry is applied. A killed process does not wait.
 func (p *process) dawdle(each time.Duration) {
 	if each == 0 {
 		return

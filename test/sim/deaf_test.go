@@ -20,9 +20,9 @@ import (
 	"holdfast/test/sim/simnet"
 )
 
-// TestADeafLeaderLosesNoSession: nothing comes to the leader any more, neither from clients nor from nodes, while what
-// it sends goes on. On a busy machine messages take long besides. The clients of all nodes hold their sessions: nobody
-// expires, because each client reaches a node of the majority in time.
+// TestADeafLeaderLosesNoSession: the leader receives no messages any more, neither from clients nor from nodes, while
+// its own messages arrive. As on a busy machine, messages are slow too. The clients of all nodes keep their sessions,
+// because each client reaches a node of the majority in time.
 func TestADeafLeaderLosesNoSession(t *testing.T) {
 	for name, busy := range map[string]time.Duration{
 		"idle machine": 0, "busy machine": 200 * time.Millisecond,
@@ -54,10 +54,10 @@ func deafLeader(t *testing.T, dir string, busy time.Duration) {
 	for i, name := range names {
 		cfg := config.Default()
 		cfg.Auth.Mode = "none"
-		cfg.Gate.Room.DiskLimit = 100 // the disk of this machine is not the test's
+		cfg.Resources.DiskLimit = 100 // this machine's disk is not the test's
 		cfg.Node, cfg.DataDir, cfg.Peers = peers[i].Node, filepath.Join(dir, strconv.Itoa(i)), peers
 		n, err := node.New(cfg, node.Options{
-			Logger: hclog.NewNullLogger(), Network: network.Host(name), Version: "sim",
+			Logger: hclog.NewNullLogger(), Version: "sim", Platform: node.Platform{Network: network.Host(name)},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -87,7 +87,7 @@ func deafLeader(t *testing.T, dir string, busy time.Duration) {
 	}
 	time.Sleep(5 * time.Second)
 	operator := network.Host("operator")
-	leader := slices.IndexFunc(names, func(n string) bool { return counter(t, operator, n, "holdfast_leads") == 1 })
+	leader := slices.IndexFunc(names, func(n string) bool { return counter(t, operator, n, "holdfast_is_leader") == 1 })
 	if leader < 0 {
 		t.Fatal("nobody leads")
 	}
@@ -134,7 +134,7 @@ func deafLeader(t *testing.T, dir string, busy time.Duration) {
 		t.Errorf("%d clients are still at node %d, which hears nothing", n, deaf)
 	}
 	if !slices.ContainsFunc(names, func(n string) bool {
-		return n != names[leader] && counter(t, operator, n, "holdfast_leads") == 1
+		return n != names[leader] && counter(t, operator, n, "holdfast_is_leader") == 1
 	}) {
 		t.Errorf("no node but %d leads", deaf)
 	}

@@ -17,8 +17,8 @@ import (
 	"holdfast/test/sim/faults"
 )
 
-// drive is the disk of one node, through all its lives. Each life writes to a directory of its own, which begins as a
-// copy of what the former life left. After a kill, nothing that the process still does reaches its successor.
+// drive is the disk of one node, through all its lives. Each life writes to its own directory, which starts as a copy
+// of the former life's. After a kill, later work of the process does not reach its successor.
 type drive struct {
 	dir string // for the directories of all lives
 	// old belongs to the fault, and to the node's start. The two never run at the same time.
@@ -39,7 +39,7 @@ type state struct {
 	damage faults.Damage
 	mended chan struct{}
 	delay  time.Duration
-	// reaches says that a failing write reaches the disk all the same.
+	// reaches reports that a failing write reaches the disk all the same.
 	reaches bool
 }
 
@@ -82,7 +82,7 @@ func (d *drive) healthy() <-chan struct{} {
 	return d.now.mended
 }
 
-// look returns the state that a write meets now. Half of the failing writes reach the disk all the same.
+// look returns the present state for a write. Half of the failing writes reach the disk all the same.
 func (d *drive) look() state {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -117,7 +117,7 @@ func (d *drive) disk() *disk {
 	return &disk{drive: d, dir: d.path(), gone: make(chan struct{})}
 }
 
-// wrap is node.Options.Disk.
+// wrap is node.Platform.Disk.
 func (k *disk) wrap(logs raft.LogStore, stable raft.StableStore) (raft.LogStore, raft.StableStore) {
 	k.logs = logs
 	return &diskLogs{logs, k}, &diskStable{stable, k}

@@ -40,7 +40,7 @@ func (w *world) Double(ctx context.Context) int {
 	return d.pairs
 }
 
-// twice does something through two nodes, or twice through one, at once or in turn. It returns the answers with their
+// twice makes a call through two nodes, or twice through one, at once or in turn. It returns the answers with their
 // nodes.
 func twice[T any](
 	ctx context.Context, d *double, do func(context.Context, holdfastv1.SessionServiceClient) (T, error),
@@ -93,7 +93,7 @@ func (d *double) session(ctx context.Context) {
 		}
 		kind := history.Opened
 		if token != nil {
-			kind = history.Promised // the same session, opened once (O2)
+			kind = history.Promised // the same session, opened once (O2 idempotent opens)
 		}
 		token = opened[i].GetToken()
 		if kind == history.Opened || opened[i].GetSafeFor() != nil {
@@ -175,7 +175,7 @@ func (d *double) resume(ctx context.Context, t *holdfastv1.Token, attempt uint64
 	return newest
 }
 
-// late sends an attempt below the newest answered one: it must never take the session (M1).
+// late sends an attempt below the newest answered attempt: it must never move the session (M1 a resume is a move).
 func (d *double) late(ctx context.Context, t *holdfastv1.Token, attempt uint64) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -189,7 +189,7 @@ func (d *double) late(ctx context.Context, t *holdfastv1.Token, attempt uint64) 
 	d.refused(history.Resume, t, asked, at, err)
 }
 
-// stale sends the resume of a former process, which may have been under way since the session had its first attachment.
+// stale sends the resume of a former process, which may have been in flight since the session had its first attachment.
 // It must never take the session from the present process, which has newest (M1).
 func (d *double) stale(ctx context.Context, first, newest *holdfastv1.Token) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)

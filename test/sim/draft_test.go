@@ -8,7 +8,7 @@ import (
 	"holdfast/tree"
 )
 
-// will draws what a session leaves.
+// will draws a session's will.
 func (x *author) will(tag uint64) tree.Will {
 	will := tree.Will{OnClose: x.draw(2) == 0}
 	if x.draw(4) > 0 {
@@ -57,7 +57,7 @@ func (x *author) draft(h hand, tag uint64) (tree.Transaction, string) {
 		t.Then, t.Else = []tree.Op{set}, []tree.Op{tree.Set{Path: other, Data: data, Version: tree.Any}}
 	case 5, 6:
 		t.Then = []tree.Op{tree.Create{Path: path, Kind: tree.Persistent, Parents: true, Data: data}}
-	case 7: // refused at its end, unless the version was known; then nothing of it has happened
+	case 7: // refused at its end, unless the version was known; then none of it takes effect
 		t.Then = []tree.Op{
 			set,
 			tree.Create{Path: line + "/p-", Kind: tree.Persistent, Sequential: true, Parents: true, Data: data},
@@ -78,7 +78,7 @@ func (x *author) draft(h hand, tag uint64) (tree.Transaction, string) {
 	case 11:
 		linger := time.Duration(x.draw(2)) * 3 * time.Second
 		t.Then = []tree.Op{tree.Create{
-			Path: fmt.Sprintf("%s/own/%d", deskPath, tag), Kind: tree.Ephemeral, Parents: true, Data: data, Linger: linger,
+			Path: fmt.Sprintf("%s/own/%d", deskPath, tag), Kind: tree.Ephemeral, Parents: true, Data: data, LockDelay: linger,
 		}}
 	case 12:
 		t.Then = []tree.Op{
@@ -96,8 +96,8 @@ func (x *author) draft(h hand, tag uint64) (tree.Transaction, string) {
 	return t, path
 }
 
-// blindFor is how long authors write to an entry that is judged without stamps; then they begin another one. Each has
-// a few dozen operations, so that the search for an order is short.
+// blindFor is how long authors write to an entry that is checked without stamps before they start another entry. Each
+// has a few dozen operations, so that the search for an order is short.
 const blindFor = 8 * time.Second
 
 func (x *author) blindPath() string {

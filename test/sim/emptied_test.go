@@ -11,7 +11,7 @@ import (
 )
 
 // TestEmptiedDirectory restarts a follower with an empty directory. Within the same term it fetches a copy and serves
-// (T6), as the messages about damaged disks promise.
+// (T6 newest stream only), as the messages about damaged disks promise.
 func TestEmptiedDirectory(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(session.Epoch().AddDate(0, 6, 0)))

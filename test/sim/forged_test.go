@@ -8,16 +8,17 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"holdfast/fsm" //nolint:depguard // the forged entry must be one that the state machine accepts
+	"holdfast/fsm/entry" //nolint:depguard // the forged entry must be one that the state machine accepts
 	"holdfast/session"
+	"holdfast/test/sim/history"
 )
 
 // elsewhere is a node number that no node has, so its ids affect no session.
 const elsewhere = 200
 
 // forge changes the next entry of commands that a follower writes to its log and keeps in memory: the entry claims one
-// id more. No client notices, but the state and its digest differ from then on. (This test samples no digests, or the
-// checker would find it.) happened reports whether it was done.
+// id more. No client notices, but the state and its digest differ from then on. (This test samples no digests, because
+// the checker would find the difference.) happened reports whether an entry was changed.
 func (w *world) forge(name string) (happened func() bool) {
 	d := w.drives[name]
 	d.mu.Lock()
@@ -27,9 +28,9 @@ func (w *world) forge(name string) (happened func() bool) {
 			if l.Type != raft.LogCommand {
 				continue
 			}
-			commands, err := fsm.DecodeEntry(l.Data)
+			e, err := entry.Decode(l.Data)
 			if err == nil {
-				l.Data, err = fsm.EncodeEntry(append(commands, session.ClaimIDs{Node: elsewhere, Count: 1}))
+				l.Data, err = entry.Encode(append(e.Commands, session.ClaimIDs{Node: elsewhere, Count: 1}))
 			}
 			if err != nil {
 				w.failf("forging an entry: %v", err)
@@ -62,7 +63,7 @@ func soon(ctx context.Context, within time.Duration, ok func() bool) bool {
 }
 
 // TestForgedEntry makes one node of a cluster with clients apply another entry than the others. The node is found and
-// steps out within some rounds. It does so again after a restart on the same directory, and serves again after the
+// steps out within some rounds. It steps out again after a restart on the same directory, and serves again after the
 // directory was emptied. Meanwhile every promise holds, and the other nodes serve.
 func TestForgedEntry(t *testing.T) {
 	choked(t, 13, func(ctx context.Context, w *world) {
@@ -70,6 +71,9 @@ func TestForgedEntry(t *testing.T) {
 		if victim == w.Leader() {
 			victim = w.names[1]
 		}
+		// The node stops serving its local sessions too, so the judges must know where the fault is.
+		fault := history.Event{Kind: history.FaultBegan, Who: victim, Text: "forged entry at " + victim}
+		w.record.Add(fault)
 		forged := w.forge(victim)
 		if !soon(ctx, settle, forged) {
 			t.Error("no node wrote an entry that could be forged")
@@ -91,6 +95,8 @@ func TestForgedEntry(t *testing.T) {
 			t.Error("the directory was not emptied")
 		}
 		w.Start(victim)
+		fault.Kind = history.FaultEnded
+		w.record.Add(fault)
 		sleep(ctx, settle)
 		if got := w.serving(); len(got) != len(w.names) {
 			t.Errorf("%v serve after %s was started on an empty directory", got, victim)

@@ -21,7 +21,7 @@ type gardener struct {
 
 func (w *world) gardener(name string) *gardener { return &gardener{tenant: w.known(name)} }
 
-// garden holds one session after the other until ctx ends, and changes the tree with each. Some of them end.
+// garden holds one session after the other until ctx ends, and changes the tree with each. It ends some of them.
 func (x *gardener) garden(ctx context.Context) {
 	for ctx.Err() == nil {
 		s := x.open(ctx, 30*time.Second)
@@ -42,7 +42,7 @@ func (x *gardener) garden(ctx context.Context) {
 	}
 }
 
-// change makes one transaction. What becomes of it is told by the replicas: a refusal is as good as an answer.
+// change makes one transaction. The replicas record its outcome, so the answer does not matter.
 func (x *gardener) change(ctx context.Context, s *client.Session) {
 	ctx, cancel := context.WithTimeout(ctx, givesUp)
 	defer cancel()

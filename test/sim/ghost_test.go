@@ -26,11 +26,11 @@ type ghost struct {
 	touchers []*client.Client
 }
 
-// grip is a token and the node that it is good for.
+// grip is a token with its node.
 type grip struct {
 	token session.Token
 	node  int
-	// since is when a touch was last taken.
+	// since is when a touch was last accepted.
 	since time.Duration
 }
 
@@ -146,7 +146,7 @@ func (g *ghost) someNode(but int) int {
 	return (but + 1 + g.rand.IntN(len(g.touchers)-1)) % len(g.touchers)
 }
 
-// resumeAt is resume through one node. The asking process ends with the call, so its request may still be under way.
+// resumeAt is resume through one node. The asking process ends with the call, so its request may still be in flight.
 func (g *ghost) resumeAt(ctx context.Context, h *grip, node int) bool {
 	asked, instance, token := g.w.record.Now(), g.w.instance(), h.token
 	now, err := g.attach(ctx, node, instance, history.Resumed,
@@ -177,7 +177,7 @@ func (g *ghost) keep(ctx context.Context, now, old *grip, d time.Duration) {
 	}
 }
 
-// rescue resumes a session whose touches are not taken: at another node, or at the only possible one.
+// rescue resumes a session whose touches are refused: at another node, or at the only possible node.
 func (g *ghost) rescue(ctx context.Context, h *grip) {
 	if h.token.Local {
 		g.resumeAt(ctx, h, h.node)
@@ -231,10 +231,10 @@ func (g *ghost) refused(h *grip, node int, asked time.Duration, op history.Op, e
 	var expired *session.ExpiredError
 	switch {
 	case errors.Is(err, session.ErrMoved):
-		e.Kind = history.ToldMoved
+		e.Kind = history.LearntMoved
 	case errors.As(err, &expired) && expired.LocalTo != 0: // such an answer says nothing about the session
 	case errors.As(err, &expired):
-		e.Kind, e.Certificate = history.ToldGone, expired.Certificate
+		e.Kind, e.Certificate = history.LearntGone, expired.Certificate
 	default:
 		e.Unknown = true
 	}

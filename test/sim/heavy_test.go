@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"holdfast/client"
-	"holdfast/learner/writes" //nolint:depguard // node.Options names its types
+	"holdfast/learner/tree/pending" //nolint:depguard // node.Platform names its types
 	"holdfast/node"
 	"holdfast/session"
 	"holdfast/test/sim/history"
@@ -17,7 +17,7 @@ import (
 	"holdfast/tree/writers"
 )
 
-// What a cluster with small bounds has room for. The clients that are there beside the heavy one need less than a third
+// What a cluster with small bounds can hold. The clients that are there beside the heavy one need less than a third
 // of each, but for sessions and bytes of the tree, of which there are no shares.
 const (
 	smallSessions = 200
@@ -28,18 +28,18 @@ const (
 	smallWindow   = 8
 )
 
-// narrow says whether the nodes have small bounds, and one client takes all that it can get: every twelfth seed from 6
-// on. These have three nodes, calm spells, in which it is known how soon all must be served, and nodes that apply
-// slowly. Authors and recipes are left out: what they make needs room in the tree.
+// narrow reports whether the nodes have small bounds, and one client uses all that it can get: every twelfth seed from
+// 6 on. These have three nodes, calm spells, in which it is known how soon all must be served, and nodes that apply
+// slowly. Authors and recipes are left out, because they need space in the tree.
 func (w *world) narrow() bool { return w.seed%12 == 6 }
 
 // smallBounds are the bounds of narrow's nodes that are no settings.
-func (w *world) smallBounds(o *node.Options) {
+func (w *world) smallBounds(o *node.Platform) {
 	if !w.narrow() {
 		return
 	}
-	o.Telling.Watches, o.Telling.AllWatches = 2*smallWatches, smallWatches
-	queue := writes.DefaultLimits()
+	o.WatchLimits.Watches, o.WatchLimits.AllWatches = 2*smallWatches, smallWatches
+	queue := pending.DefaultLimits()
 	queue.Unanswered, queue.Bytes, queue.NodeBytes = smallWindow, 256<<10, 512<<10
 	o.Bounds = node.Bounds{
 		TreeBytes: smallTree, Writes: queue,
@@ -49,7 +49,7 @@ func (w *world) smallBounds(o *node.Options) {
 	}
 }
 
-// heavyHost and nextHost have addresses, so each of the two is a principal of its own. All other hosts are one.
+// heavyHost and nextHost have addresses, so each of the two is a separate principal. All other hosts share one.
 const (
 	heavyHost = "192.0.2.7"
 	nextHost  = "192.0.2.8"
@@ -57,7 +57,7 @@ const (
 	nextPath  = "/next"
 )
 
-// heavy is a tenant that takes of one room after the other what it can get, holds that for a while, and gives it back.
+// heavy is a tenant that fills one budget after the other, holds it for a while, and releases it.
 type heavy struct {
 	*tenant
 	// last is closed when the last fault is over: then the last round ends, and done is closed.
@@ -69,13 +69,13 @@ func (w *world) heavy() *heavy {
 	return &heavy{tenant: w.tenant(heavyHost), last: make(chan struct{}), done: make(chan struct{})}
 }
 
-// round is what a heavy client does with one room. fill asks for more until it is refused, and returns the refusal; nil
-// if there is none within a while. Then it holds what it has; empty gives it back. again asks for a part of it.
+// round is a heavy client's work with one budget. fill asks for more until it is refused, and returns the refusal; nil
+// if there is none within a while. Then the client holds the budget; empty releases it. again asks for a part of it.
 type round struct {
-	room  history.Room
-	fill  func(ctx context.Context, h *holding) error
-	empty func(ctx context.Context, h *holding)
-	again func(ctx context.Context, h *holding) error
+	budget history.Budget
+	fill   func(ctx context.Context, h *holding) error
+	empty  func(ctx context.Context, h *holding)
+	again  func(ctx context.Context, h *holding) error
 }
 
 // holding is what is held in a round.
@@ -98,39 +98,39 @@ const (
 func (x *heavy) rounds() []round {
 	return []round{
 		{
-			room: history.Room{Name: "max_tree_bytes", Limit: fmt.Sprint(smallTree), Within: gone + 3*time.Second},
-			fill: x.growing, empty: func(context.Context, *holding) {}, again: x.growOnce,
+			budget: history.Budget{Name: "max_tree_bytes", Limit: fmt.Sprint(smallTree), Within: gone + 3*time.Second},
+			fill:   x.growing, empty: func(context.Context, *holding) {}, again: x.growOnce,
 		},
 		{
-			room: history.Room{Name: "will", Limit: "at most", Within: 2 * time.Second},
-			fill: x.bequeathing, empty: x.closing, again: func(ctx context.Context, h *holding) error {
+			budget: history.Budget{Name: "will", Limit: "at most", Within: 2 * time.Second},
+			fill:   x.bequeathing, empty: x.closing, again: func(ctx context.Context, h *holding) error {
 				return x.bequeath(ctx, h.s)
 			},
 		},
 		{
-			room: history.Room{Name: "watch_bytes_per_node", Limit: fmt.Sprint(smallWatches), Within: 2 * time.Second},
-			fill: x.watchingAll, empty: x.unwatching, again: x.watchOnce,
+			budget: history.Budget{Name: "watch_bytes_per_node", Limit: fmt.Sprint(smallWatches), Within: 2 * time.Second},
+			fill:   x.watchingAll, empty: x.unwatching, again: x.watchOnce,
 		},
 		{
-			room: history.Room{
+			budget: history.Budget{
 				Name: "max_sessions", Limit: fmt.Sprint(smallSessions), Within: 4 * time.Second,
 				Closed: []history.Op{history.Open},
 			},
 			fill: x.opening, empty: x.closing, again: x.openOnce,
 		},
 		{
-			room: history.Room{Name: "transaction", Limit: fmt.Sprint(tree.MaxWeight), Within: time.Second},
-			fill: x.tooHeavy, empty: func(context.Context, *holding) {}, again: x.growAndCut,
+			budget: history.Budget{Name: "transaction", Limit: fmt.Sprint(tree.MaxWeight), Within: time.Second},
+			fill:   x.tooHeavy, empty: func(context.Context, *holding) {}, again: x.growAndCut,
 		},
 		{
-			room: history.Room{Name: "unanswered_writes", Within: 4 * time.Second},
-			fill: x.volley, empty: func(_ context.Context, h *holding) { h.watching.Wait() },
+			budget: history.Budget{Name: "unanswered_writes", Within: 4 * time.Second},
+			fill:   x.volley, empty: func(_ context.Context, h *holding) { h.watching.Wait() },
 			again: func(ctx context.Context, h *holding) error { return x.put(ctx, h.s, heavyPath, nil) },
 		},
 	}
 }
 
-// work takes of one room after the other, until the last fault is over or ctx ends.
+// work fills one budget after the other, until the last fault is over or ctx ends.
 func (x *heavy) work(ctx context.Context) {
 	defer close(x.done)
 	all := x.rounds()
@@ -169,25 +169,25 @@ func (x *heavy) round(ctx context.Context, r round, s *client.Session) {
 	}()
 	defer func() {
 		if ctx.Err() == nil && s.Err() != nil {
-			x.w.record.Add(history.Event{Kind: history.Unasked, Who: x.name, Room: &r.room})
+			x.w.record.Add(history.Event{Kind: history.BudgetAbandoned, Who: x.name, Budget: &r.budget})
 		}
 	}()
 	asked := x.w.record.Now()
 	filling, cancel := context.WithTimeout(ctx, fills)
 	err := r.fill(filling, h)
 	cancel()
-	if err == nil && r.room.Limit != "" { // a fault was in the way
+	if err == nil && r.budget.Limit != "" { // a fault was in the way
 		r.empty(ctx, h)
 		return
 	}
-	e := history.Event{Kind: history.Filled, Who: x.name, Asked: asked, Room: &r.room}
+	e := history.Event{Kind: history.BudgetFull, Who: x.name, Asked: asked, Budget: &r.budget}
 	if err != nil {
 		e.Text = err.Error()
 	}
 	x.w.record.Add(e)
 	sleep(ctx, holds)
 	r.empty(ctx, h)
-	e = history.Event{Kind: history.Emptied, Who: x.name, Room: &r.room}
+	e = history.Event{Kind: history.BudgetReleased, Who: x.name, Budget: &r.budget}
 	if ctx.Err() != nil || s.Err() != nil {
 		return
 	}
@@ -198,7 +198,7 @@ func (x *heavy) round(ctx context.Context, r round, s *client.Session) {
 		err = r.again(trying, h)
 		cancel()
 		if err == nil {
-			x.w.record.Add(history.Event{Kind: history.Roomy, Who: x.name, Asked: emptied, Room: &r.room})
+			x.w.record.Add(history.Event{Kind: history.BudgetAvailable, Who: x.name, Asked: emptied, Budget: &r.budget})
 			return
 		}
 		if s.Err() != nil {
@@ -207,7 +207,7 @@ func (x *heavy) round(ctx context.Context, r round, s *client.Session) {
 	}
 }
 
-// refused returns err if it is one of a bound.
+// refused returns err if a bound caused it.
 func refused(err error) error {
 	if refusal, ok := errors.AsType[*tree.WriteError](err); ok && refusal.Refused.Code == tree.OverLimit {
 		return err
@@ -225,7 +225,7 @@ func (x *heavy) grown(n int) (ops []tree.Op) {
 	return ops
 }
 
-// growing fills the tree with entries that end by themselves.
+// growing fills the tree with entries that end on their own.
 func (x *heavy) growing(ctx context.Context, h *holding) error {
 	for ctx.Err() == nil {
 		_, err := h.s.Tree().Transact(ctx, tree.Transaction{Then: x.grown(12)})
@@ -241,7 +241,7 @@ func (x *heavy) growOnce(ctx context.Context, h *holding) error {
 	return err
 }
 
-// bequeathing sets large wills until there is no room for one.
+// bequeathing sets large wills until the budget is full.
 func (x *heavy) bequeathing(ctx context.Context, h *holding) error {
 	for ctx.Err() == nil {
 		s := x.open(ctx, 2*time.Second)
@@ -264,7 +264,7 @@ func (x *heavy) bequeath(ctx context.Context, s *client.Session) error {
 	return x.put(ctx, s, heavyPath, nil, client.WithWill(will))
 }
 
-// put writes data to an entry, whether there is one or not.
+// put creates an entry with data, or sets its data.
 func (*heavy) put(
 	ctx context.Context, s *client.Session, path string, data []byte, with ...client.WriteOption,
 ) error {
@@ -276,7 +276,7 @@ func (*heavy) put(
 	return err
 }
 
-// watchingAll watches one path after the other until there is no room for another.
+// watchingAll watches one path after the other until the budget is full.
 func (x *heavy) watchingAll(ctx context.Context, h *holding) error {
 	for ctx.Err() == nil {
 		if err := x.watchOnce(ctx, h); err != nil && ctx.Err() == nil {
@@ -315,7 +315,7 @@ func (*heavy) unwatching(ctx context.Context, h *holding) {
 	h.end, h.watches = context.WithCancel(ctx)
 }
 
-// opening opens sessions until there is no room for another. The SDK asks again until ctx ends, and says what for.
+// opening opens sessions until the budget is full. The SDK retries until ctx ends, and reports why.
 func (x *heavy) opening(ctx context.Context, h *holding) error {
 	for ctx.Err() == nil {
 		trying, cancel := context.WithTimeout(ctx, 1500*time.Millisecond)
@@ -376,7 +376,7 @@ func (x *heavy) tooHeavy(ctx context.Context, h *holding) error {
 	return err
 }
 
-// growAndCut makes a subtree and removes it: heavy entries of the log, as heavy as they may be.
+// growAndCut creates a subtree and removes it: the heaviest possible entries of the log.
 func (x *heavy) growAndCut(ctx context.Context, h *holding) error {
 	var ops []tree.Op
 	for n := range 300 {
@@ -388,7 +388,7 @@ func (x *heavy) growAndCut(ctx context.Context, h *holding) error {
 	return err
 }
 
-// volley has more writes under way at once than a node takes of a session, and than may have results.
+// volley has more writes in flight than a node accepts of a session, and than may have results.
 func (x *heavy) volley(ctx context.Context, h *holding) error {
 	for range 6 * smallWindow {
 		h.watching.Go(func() { _ = x.put(ctx, h.s, heavyPath, make([]byte, 1<<10)) })
@@ -396,7 +396,7 @@ func (x *heavy) volley(ctx context.Context, h *holding) error {
 	return nil
 }
 
-// neighbour is a client that holds little. It asks for a thing each half second, and records how long that takes.
+// neighbour is a client that holds little. It makes a request each half second, and records its duration.
 type neighbour struct{ *tenant }
 
 func (x *neighbour) work(ctx context.Context) {
@@ -414,7 +414,7 @@ func (x *neighbour) work(ctx context.Context) {
 	}
 }
 
-// every asks for one thing again and again while a session lasts.
+// every repeats one request while a session lasts.
 func (x *neighbour) every(ctx context.Context, s *client.Session, op history.Op, do func(context.Context) error) {
 	for ctx.Err() == nil && s.Err() == nil {
 		x.probe(ctx, op, do)
@@ -451,7 +451,8 @@ func (x *neighbour) founds(ctx context.Context, s *client.Session) {
 	}
 }
 
-// probe records what becomes of a request. One that the end of the run or of a session has ended counts for nothing.
+// probe records the outcome of a request. A request that the end of the run or of a session interrupts counts for
+// nothing.
 func (x *neighbour) probe(ctx context.Context, op history.Op, do func(ctx context.Context) error) {
 	asking, cancel := context.WithTimeout(ctx, givesUp)
 	defer cancel()

@@ -41,9 +41,9 @@ func TestSettingsHoldAHerd(t *testing.T) {
 		for i := range endpoints {
 			cfg := config.Default()
 			cfg.Auth.Mode = "none"
-			cfg.Gate.Room.DiskLimit = 100 // the disk of this machine is not the test's
+			cfg.Resources.DiskLimit = 100 // the disk of this machine is not the test's
 			cfg.Node, cfg.DataDir = session.Node(i+1), filepath.Join(dir, strconv.Itoa(i))
-			cfg.Gate.MaxOpensPerSecond, cfg.Gate.MaxResumesPerSecond = perSecond, perSecond
+			cfg.RateLimits.MaxOpensPerSecond, cfg.RateLimits.MaxResumesPerSecond = perSecond, perSecond
 			for j := range endpoints {
 				name := fmt.Sprintf("n%d", j+1)
 				cfg.Peers = append(cfg.Peers,
@@ -52,8 +52,8 @@ func TestSettingsHoldAHerd(t *testing.T) {
 			}
 			n, err := node.New(
 				cfg, node.Options{
-					Logger: hclog.NewNullLogger(), Network: network.Host(fmt.Sprintf("n%d", i+1)),
-					Version: "sim",
+					Logger: hclog.NewNullLogger(), Version: "sim",
+					Platform: node.Platform{Network: network.Host(fmt.Sprintf("n%d", i+1))},
 				},
 			)
 			if err != nil {
@@ -110,7 +110,7 @@ func TestSettingsHoldAHerd(t *testing.T) {
 		}
 		refused := 0
 		for _, n := range []string{"n1", "n2"} {
-			refused += counter(t, host, n, `holdfast_client_resumes_refused_total{reason="max_resumes_per_second"}`)
+			refused += counter(t, host, n, `holdfast_client_resumes_refused_total{limit="max_resumes_per_second"}`)
 		}
 		if refused < clients/2 || refused > 10*clients {
 			t.Errorf("the nodes' metrics count %d refused resumes of %d clients", refused, clients)

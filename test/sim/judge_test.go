@@ -24,8 +24,8 @@ func (l faultLog) Nears() {
 	l.w.nears = make(chan struct{})
 }
 
-// Began implements faults.Log. For the history each hiccup is a fault of its own, see world.Stand: between two of them
-// all is well. What an operator does to sessions is no fault for it.
+// Began implements faults.Log. Each hiccup is a separate fault in the history, see world.Stand: between two hiccups all
+// is well. An operator's acts on sessions are no faults for it.
 func (l faultLog) Began(k faults.Kind, who, text string) {
 	if k != faults.Hiccups && !k.Harmless() {
 		l.w.record.Add(history.Event{Kind: history.FaultBegan, Who: who, Text: text, Clean: k.Clean()})
@@ -43,7 +43,7 @@ func (l faultLog) Ended(k faults.Kind, who, text string, hit bool) {
 // storiesShown bounds the sessions whose stories a failed run shows, linesShown the lines of logs.
 const storiesShown, linesShown = 3, 40
 
-// judge checks the history, and shows the stories of what went wrong.
+// judge checks the history, and shows the stories of the violations.
 func (w *world) judge(plan []faults.Fault) {
 	w.t.Helper()
 	events := w.record.Events()
@@ -53,10 +53,10 @@ func (w *world) judge(plan []faults.Fault) {
 	r := check.Check(events, b)
 	w.report.lived(w.record.Now(), events, r)
 	w.report.count(stats.Installed, w.logs.count("Installed remote snapshot"))
-	told := make(map[session.ID]bool)
+	shown := make(map[session.ID]bool)
 	tell := func(id session.ID) {
-		if !told[id] && len(told) < storiesShown {
-			told[id] = true
+		if !shown[id] && len(shown) < storiesShown {
+			shown[id] = true
 			w.t.Logf("the story of session %s and of what went on around it:\n%s", id,
 				history.Story(events, id, r.Marks(id)...))
 		}
@@ -76,15 +76,15 @@ func (w *world) judge(plan []faults.Fault) {
 
 // keep writes the whole history and the logs to the directory of go test -artifacts, and prints the plan.
 func (w *world) keep(plan []faults.Fault, events []history.Event) {
-	var told strings.Builder
-	fmt.Fprintf(&told, "seed %d, %d nodes\n", w.seed, len(w.names))
+	var report strings.Builder
+	fmt.Fprintf(&report, "seed %d, %d nodes\n", w.seed, len(w.names))
 	for _, failure := range w.report.Failures {
-		fmt.Fprintf(&told, "failure: %s\n", failure)
+		fmt.Fprintf(&report, "failure: %s\n", failure)
 	}
 	for i, f := range plan {
-		fmt.Fprintf(&told, "  %d: %s\n", i+1, f)
+		fmt.Fprintf(&report, "  %d: %s\n", i+1, f)
 	}
-	w.t.Logf("SEED=%d repeats the plan:\n%s", w.seed, told.String())
+	w.t.Logf("SEED=%d repeats the plan:\n%s", w.seed, report.String())
 	var all strings.Builder
 	for _, e := range events {
 		all.WriteString(history.Line(e) + "\n")
@@ -93,7 +93,7 @@ func (w *world) keep(plan []faults.Fault, events []history.Event) {
 	dir := w.t.ArtifactDir()
 	w.report.Artifacts = dir
 	for name, text := range map[string]string{
-		"plan.txt": told.String(), "history.txt": all.String(), "log.txt": strings.Join(lines, "\n") + "\n",
+		"plan.txt": report.String(), "history.txt": all.String(), "log.txt": strings.Join(lines, "\n") + "\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			w.t.Errorf("keep %s: %v", name, err)

@@ -5,7 +5,8 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"holdfast/fsm" //nolint:depguard // a write in the log is read as the state machine reads it
+	"holdfast/fsm"       //nolint:depguard // a write in the log is read as the state machine reads it
+	"holdfast/fsm/entry" //nolint:depguard // a write in the log is read as the state machine reads it
 	"holdfast/session"
 	"holdfast/test/sim/history"
 	"holdfast/tree"
@@ -21,7 +22,7 @@ type ledger struct {
 	recorded map[uint64]bool // guarded by mu
 }
 
-// begin reports whether an entry is to be recorded, and notes that it is.
+// begin reports whether an entry should be recorded, and marks it as recorded.
 func (l *ledger) begin(index uint64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -36,11 +37,11 @@ func (l *ledger) forget(index uint64) {
 	delete(l.recorded, index)
 }
 
-// committed records what an entry of the log did, on the goroutine that applies. A process that was killed meanwhile
-// applies what is committed as well, so it counts.
+// committed records the effects of a log entry, on the goroutine that applies. A process that was killed meanwhile
+// applies committed entries as well, so its record counts.
 func (p *process) committed(now *fsm.Tree, changes []tree.Change, wrote []fsm.Wrote) {
 	sessions := p.entry
-	p.entry = nil // a change of Raft's configuration comes here without having been told to applied
+	p.entry = nil // a change of Raft's configuration does not call applied before
 	if !p.w.ledger.begin(now.Index) {
 		return
 	}
@@ -80,16 +81,18 @@ func (p *process) committed(now *fsm.Tree, changes []tree.Change, wrote []fsm.Wr
 
 // logged returns the writes and the acknowledgements in an entry of the process's log.
 func (p *process) logged(index uint64) (writes []tree.NumberedWrite, acknowledged []tree.Acknowledgement, err error) {
-	var entry raft.Log
-	if err = p.disk.logs.GetLog(index, &entry); err != nil || entry.Type != raft.LogCommand {
+	var log raft.Log
+	if err = p.disk.logs.GetLog(index, &log); err != nil || log.Type != raft.LogCommand {
 		return nil, nil, err
 	}
-	commands, err := fsm.DecodeEntry(entry.Data)
-	for _, c := range commands {
-		if w, ok := fsm.Numbered(c); ok {
-			writes = append(writes, w)
+	e, err := entry.Decode(log.Data)
+	for _, c := range e.Commands {
+		switch c := c.(type) {
+		case entry.Write:
+			writes = append(writes, c.NumberedWrite)
+		case entry.Acknowledge:
+			acknowledged = append(acknowledged, c.Acknowledged...)
 		}
-		acknowledged = append(acknowledged, fsm.Acknowledged(c)...)
 	}
 	return writes, acknowledged, err
 }

@@ -104,7 +104,7 @@ func (x *tenant) shown(e history.Event, err error) {
 }
 
 // seclude cuts a node that may become read-only off from the others, together with readers that may read there, for a
-// little longer than it takes to become read-only. It comes after the plan's faults, where read_only is on.
+// little longer than the node needs to become read-only. It follows the plan's faults, where read_only is on.
 func (w *world) seclude(ctx context.Context, p *population) {
 	r := w.stream("seclusion")
 	var may []string

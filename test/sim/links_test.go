@@ -27,8 +27,8 @@ func linked(t *testing.T, do func(t *testing.T, w *world, x *tenant)) {
 	})
 }
 
-// TestPromisesOfLateAnswers delays the answers to a client, and then cuts off everything it sends. Its last promise
-// came late, but counts from the sending (S3), so the promise is over when the session expires.
+// TestPromisesOfLateAnswers delays the answers to a client, and then cuts off all its requests. Its last promise came
+// late, but counts from the sending (S3 length of a promise), so the promise is over when the session expires.
 func TestPromisesOfLateAnswers(t *testing.T) {
 	linked(t, func(t *testing.T, w *world, x *tenant) {
 		t.Helper()
@@ -59,12 +59,12 @@ func TestPromisesOfLateAnswers(t *testing.T) {
 		if from, to := w.Held(x.name, owner), w.Held(owner, x.name); from == 0 || to == 0 {
 			t.Errorf("%d writes of the client to %s were held back, and %d to it: want some each way", from, owner, to)
 		}
-		x.toBeTold(t.Context())
+		x.awaitEnds(t.Context())
 	})
 }
 
-// TestOneDirectionIsSilence cuts one direction between a client and its node. Whether its touches are lost or their
-// answers, it finds another node before its promise ends.
+// TestOneDirectionIsSilence cuts one direction between a client and its node. Whether its touches or their answers are
+// lost, it finds another node before its promise ends.
 func TestOneDirectionIsSilence(t *testing.T) {
 	for _, lost := range []string{"touches", "answers"} {
 		t.Run(lost, func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"holdfast/test/sim/history"
 )
 
-// localTenant is a tenant that opens a share of its sessions as local ones.
+// localTenant is a tenant that opens a share of its sessions as local sessions.
 func (w *world) localTenant(name string, share float64) *tenant {
 	x := w.tenant(name)
 	x.local = share
@@ -28,7 +28,7 @@ func (x *tenant) opensLocally() bool {
 }
 
 // keepToItself opens local sessions, holds them and closes some, until ctx ends. The client holds no other session, so
-// no other node can draw it away from the node of these.
+// no other node can draw it away from its node.
 func (x *tenant) keepToItself(ctx context.Context) {
 	for ctx.Err() == nil {
 		s := x.open(ctx, 30*time.Second)
@@ -140,9 +140,9 @@ func (x *tenant) upgradeRefused(t session.Token, asked time.Duration, err error)
 // longest is the longest timeout that a tenant asks for.
 const longest = 10 * time.Second
 
-// vanish repeats until ctx ends: it opens local sessions, has one upgraded, and is cut off until they are gone,
-// sometimes just after the upgrade was asked for. patience bounds the last wait.
-func (x *tenant) vanish(ctx, patience context.Context) {
+// vanish repeats until ctx ends: it opens local sessions, upgrades one, and is cut off until they are gone, sometimes
+// just after the request to upgrade. patient bounds the last wait.
+func (x *tenant) vanish(ctx, patient context.Context) {
 	for ctx.Err() == nil {
 		x.open(ctx, 30*time.Second)
 		lifted := x.open(ctx, 30*time.Second)
@@ -153,7 +153,7 @@ func (x *tenant) vanish(ctx, patience context.Context) {
 		told := x.draw(2) == 0
 		x.silence(func() {
 			x.fallSilent()
-			sleep(patience, longest+2*time.Second)
+			sleep(patient, longest+2*time.Second)
 			if !told {
 				x.stop()
 			}
@@ -164,7 +164,7 @@ func (x *tenant) vanish(ctx, patience context.Context) {
 			}
 		})
 		if told {
-			x.toBeTold(patience)
+			x.awaitEnds(patient)
 			x.stop()
 		}
 		x.start(x.w.Host(x.name))
@@ -174,8 +174,8 @@ func (x *tenant) vanish(ctx, patience context.Context) {
 // keeper is a ghost that keeps the tokens of local sessions for longer than they are good, and upgrades by token.
 type keeper struct{ *ghost }
 
-// haunt uses one local session after the other until ctx ends. It resumes the session at its node, has it upgraded,
-// resumes it at another node, and touches and closes it with each token that it ever had.
+// haunt uses one local session after the other until ctx ends. It resumes the session at its node, upgrades it, resumes
+// it at another node, and touches and closes it with each token that it ever had.
 func (k *keeper) haunt(ctx context.Context) {
 	for ctx.Err() == nil {
 		now := k.open(ctx, client.SessionOptions{
@@ -219,7 +219,7 @@ func (k *keeper) rise(ctx context.Context, now, first *grip) {
 	k.close(ctx, first)
 }
 
-// lift makes the session global, and takes its token.
+// lift makes the session global, and stores its token.
 func (k *keeper) lift(ctx context.Context, h *grip) bool {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

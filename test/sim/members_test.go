@@ -18,7 +18,7 @@ const newcomers = 2
 // leastVoters is how many voters an operator leaves: of fewer, one that is away for long is too many.
 const leastVoters = 3
 
-// roll is what an operator knows of the members of a cluster. Its methods may be called on nil, for a cluster whose
+// roll is an operator's knowledge of the members of a cluster. Its methods may be called on nil, for a cluster whose
 // members stay. Safe for concurrent use.
 type roll struct {
 	mu sync.Mutex
@@ -26,11 +26,11 @@ type roll struct {
 	nodes []standing
 }
 
-// standing is what a node is.
+// standing is the state of a node.
 type standing struct {
-	// member says that it is one, with a vote or without. busy says that it is being changed.
+	// member: the node is a member, with a vote or without. busy: it is being changed.
 	member, voter, busy bool
-	// gone says that it was removed, and nobody starts it any more.
+	// gone: the node was removed, and is not started any more.
 	gone bool
 }
 
@@ -47,7 +47,7 @@ func nameOf(i int) string { return fmt.Sprintf("n%d", i+1) }
 // indexOf is the index of a node by its name.
 func (w *world) indexOf(name string) int { return slices.Index(w.names, name) }
 
-// runs reports whether a node is one that a supervisor keeps running.
+// runs reports whether a supervisor keeps a node running.
 func (r *roll) runs(name string) bool {
 	if r == nil {
 		return true
@@ -77,7 +77,7 @@ func (r *roll) in() (all []int) {
 	return all
 }
 
-// join takes a new node in, if there may be one more.
+// join adds a new node, if there may be one more.
 func (r *roll) join(most int) (i int, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -88,8 +88,8 @@ func (r *roll) join(most int) (i int, ok bool) {
 	return len(r.nodes) - 1, true
 }
 
-// pick returns a member to demote or to remove: one, or else the first that can be spared. It is busy then.
-func (r *roll) pick(one int, voter bool) (i int, ok bool) { //nolint:revive // flag-parameter: whom to look for
+// pick returns a member to demote or to remove: one, or the first that can be spared. It is busy then.
+func (r *roll) pick(one int, voter bool) (i int, ok bool) { //nolint:revive // flag-parameter: the kind of member
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	voters := 0
@@ -125,7 +125,7 @@ func (r *roll) set(i int, s standing) {
 	r.nodes[i] = s
 }
 
-// asks makes a call of an operator until it is done, beside the fault that makes it.
+// asks repeats an operator's call until it is done, beside the fault that makes it.
 func (w *world) asks(what string, call func(ctx context.Context) error) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {
@@ -159,7 +159,7 @@ func (w *world) wants(kind history.Kind, i int, what string) {
 	w.record.Add(history.Event{Kind: kind, Who: nameOf(i), Node: session.Node(i + 1), Text: what})
 }
 
-// What operators want of members, and are shown of them; the judges know the words.
+// Operators' requests about members, and the answers, in the judges' words.
 const added, removed, voter, observer = "added", "removed", "voter", "observer"
 
 // Add implements faults.Registrar.
@@ -273,7 +273,7 @@ func (p *process) finds(term uint64, all []session.Member) {
 	p.note(history.Event{Kind: history.Configured, Who: p.name, Term: term, Members: all})
 }
 
-// registers has an operator look at the leader's list all the time, until ctx ends.
+// registers makes an operator read the leader's list all the time, until ctx ends.
 func (w *world) registers(ctx context.Context) *sync.WaitGroup {
 	if w.roll == nil {
 		return &sync.WaitGroup{}

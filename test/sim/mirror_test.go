@@ -36,12 +36,12 @@ func (x *watcher) mirror(ctx context.Context) {
 	}
 }
 
-// readMirror waits until a mirror shows all that its client has seen, and records what it shows. Half of the times it
-// does not wait.
-func (x *watcher) readMirror(ctx context.Context, m *client.Mirror, name string, patience time.Duration) bool {
+// readMirror waits until a mirror shows everything that its client has seen, and records its contents. Half of the
+// times it does not wait.
+func (x *watcher) readMirror(ctx context.Context, m *client.Mirror, name string, timeout time.Duration) bool {
 	var waited tree.Stamp
 	if x.isLast() || x.draw(2) == 0 {
-		waiting, cancel := context.WithTimeout(ctx, patience)
+		waiting, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
 		waited = x.client.SeenStamp()
 		if m.Wait(waiting, waited) != nil {
@@ -59,8 +59,8 @@ func (x *watcher) readMirror(ctx context.Context, m *client.Mirror, name string,
 	return true
 }
 
-// hearSessions watches sessions, with one watch after the other, until the last fault is over. What nodes had applied
-// by then is told within quiet.
+// hearSessions watches sessions, with one watch after the other, until the last fault is over. Everything that nodes
+// had applied by then is delivered within quiet.
 func (x *watcher) hearSessions(ctx context.Context) {
 	const quiet = 5 * time.Second
 	for ctx.Err() == nil && !x.isLast() {
@@ -86,11 +86,11 @@ func (x *watcher) hearSessions(ctx context.Context) {
 	}
 }
 
-// hearSessionsOnce records what a watch of sessions is told until ctx ends. It reports whether the watch began.
+// hearSessionsOnce records the events of a watch of sessions until ctx ends. It reports whether the watch was in place.
 func (x *watcher) hearSessionsOnce(ctx context.Context, name string) (began bool) {
 	for e, err := range x.client.WatchSessions(ctx) {
-		told := &history.Watched{Name: name, Stamp: e.Stamp}
-		event := history.Event{Kind: history.WatchHeard, Who: x.name, Watched: told}
+		watched := &history.Watched{Name: name, Stamp: e.Stamp}
+		event := history.Event{Kind: history.WatchReceived, Who: x.name, Watched: watched}
 		switch {
 		case err != nil:
 			if ctx.Err() == nil {
@@ -98,17 +98,17 @@ func (x *watcher) hearSessionsOnce(ctx context.Context, name string) (began bool
 			}
 			return began
 		case e.Lost:
-			event.Kind, told.Newest = history.WatchLost, x.w.plot.applied()
+			event.Kind, watched.Newest = history.WatchLost, x.w.plot.applied()
 		case e.Opened != nil:
-			told.Session, event.ID, event.Attachment = session.Opened, e.Opened.ID, e.Opened.Attachment
+			watched.Session, event.ID, event.Attachment = session.Opened, e.Opened.ID, e.Opened.Attachment
 		case e.Moved != nil:
-			told.Session, event.ID, event.Attachment = session.Moved, e.Moved.ID, e.Moved.Attachment
+			watched.Session, event.ID, event.Attachment = session.Moved, e.Moved.ID, e.Moved.Attachment
 		case e.Ended != nil:
-			told.Session, event.ID = session.Ended, e.Ended.ID
+			watched.Session, event.ID = session.Ended, e.Ended.ID
 		default:
 			event.Kind, began = history.WatchBegan, true
 		}
-		told.Event.Stamp = e.Stamp
+		watched.Event.Stamp = e.Stamp
 		x.w.record.Add(event)
 	}
 	return began

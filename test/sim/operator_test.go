@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"holdfast/client"
-	"holdfast/fsm" //nolint:depguard // what the state machine shows
+	"holdfast/fsm" //nolint:depguard // reads the state machine
 	"holdfast/session"
 	"holdfast/test/sim/history"
 )
@@ -14,12 +14,12 @@ import (
 const (
 	// operatorWaits is the time of one call of an operator.
 	operatorWaits = 3 * time.Second
-	// operatorTries bounds the calls that take something back, or wait for a change of members: faults beside it, such as
-	// a kill of the member that is to get a vote, last shorter together.
+	// operatorTries bounds the calls that undo an act, or wait for a change of members: concurrent faults, such as a
+	// kill of the member to be promoted, last shorter together.
 	operatorTries = 160
 )
 
-// operator returns a client on a host of its own, which no fault knows.
+// operator returns a client on a separate host, which no fault affects.
 func (w *world) operator() *client.Client {
 	return w.operatorAt(w.guest("op"))
 }
@@ -42,7 +42,7 @@ func once(call func(ctx context.Context) error) error {
 	return call(ctx)
 }
 
-// until makes a call until it is done, or has become idle.
+// until repeats a call until it is done, or has become idle.
 func (w *world) until(what string, call func(ctx context.Context) error, idle func() bool) {
 	var err error
 	for range operatorTries {
@@ -115,13 +115,13 @@ func (p *process) frost(now *fsm.Tree) {
 	if !changed {
 		return
 	}
-	e := history.Event{Kind: history.Thawed, Who: p.name, Index: now.Index, Dawdles: p.lagging()}
+	e := history.Event{Kind: history.Thawed, Who: p.name, Index: now.Index, ApplyDelay: p.lagging()}
 	if frozen != nil {
 		p.w.mu.Lock()
 		f := p.w.freeze
 		p.w.mu.Unlock()
 		// The bound counts from the entry's reading of the running clock, which is none of before the request.
-		e.Kind, e.Timeout, e.Until = history.Frosted, f.lasts, f.asked+f.lasts
+		e.Kind, e.Timeout, e.Until = history.FreezeBegan, f.lasts, f.asked+f.lasts
 	}
 	p.note(e)
 }

@@ -33,9 +33,9 @@ type population struct {
 	streamers []*streamer
 	// contenders use the recipes, in clusters that have them.
 	contenders []*contender
-	// workers work together by the other recipes, in clusters that have them.
+	// workers cooperate by the other recipes, in clusters that have them.
 	workers []*worker
-	// heavies take all that they can get of one room after the other, and neighbours little, in narrow clusters.
+	// heavies fill one budget after the other, and neighbours hold little, in narrow clusters.
 	heavies    []*heavy
 	neighbours []*neighbour
 	// zookeepers use the ZooKeeper port, in clusters that serve it.
@@ -209,14 +209,14 @@ func (p *population) callers() []string {
 
 // begin starts all clients. They live until ctx ends.
 func (p *population) begin(ctx context.Context) {
-	patience, impatient := context.WithCancel(context.WithoutCancel(ctx))
+	patient, impatient := context.WithCancel(context.WithoutCancel(ctx))
 	p.impatient = impatient
 	for i, x := range p.tenants {
 		others := append(append([]*tenant(nil), p.tenants[:i]...), p.tenants[i+1:]...)
 		p.lives.Go(func() { x.live(ctx, others) })
 	}
 	for _, x := range p.mortals {
-		p.lives.Go(func() { x.die(ctx, patience) })
+		p.lives.Go(func() { x.die(ctx, patient) })
 	}
 	for _, g := range p.ghosts {
 		p.lives.Go(func() { g.haunt(ctx) })
@@ -228,7 +228,7 @@ func (p *population) begin(ctx context.Context) {
 		p.lives.Go(func() { x.lift(ctx, p.lifters[(i+1)%len(p.lifters)]) })
 	}
 	for _, x := range p.vanishers {
-		p.lives.Go(func() { x.vanish(ctx, patience) })
+		p.lives.Go(func() { x.vanish(ctx, patient) })
 	}
 	for _, k := range p.keepers {
 		p.lives.Go(func() { k.haunt(ctx) })
@@ -288,7 +288,7 @@ func (p *population) want() {
 	}
 }
 
-// rest ends what heavy clients do.
+// rest ends the heavy clients' work.
 func (p *population) rest() {
 	for _, x := range p.heavies {
 		p.lives.Go(x.conclude)

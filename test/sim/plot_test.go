@@ -24,7 +24,7 @@ func beds() []string {
 	return append(all, plotPath+"/a/0/deep")
 }
 
-// plot is what nodes have applied of the watched part of the tree.
+// plot is a node's applied state of the watched part of the tree.
 type plot struct {
 	mu sync.Mutex
 	// recorded are the indexes whose changes a node has recorded, newest is the newest index that a node has applied.
@@ -78,11 +78,11 @@ func (p *process) grew(index uint64, now tree.Frozen, changes []tree.Change) {
 	}
 	slices.SortFunc(entries, func(a, b history.Leaf) int { return cmp.Compare(a.Path, b.Path) })
 	p.w.record.Add(history.Event{
-		Kind: history.TreeGrew, Who: p.name, Index: index, Grown: &history.Grown{Changes: here, Entries: entries},
+		Kind: history.TreeChanged, Who: p.name, Index: index, Grown: &history.Grown{Changes: here, Entries: entries},
 	})
 }
 
-// leaves returns the last entry of above, and all below it.
+// leaves returns the last entry of above, and all entries below it.
 func (w *world) leaves(view tree.View, above []history.Leaf) []history.Leaf {
 	of := above[len(above)-1]
 	if of.Stat.Children == 0 {

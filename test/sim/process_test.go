@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"holdfast/fsm" //nolint:depguard // node.Options names its types
+	"holdfast/fsm" //nolint:depguard // node.Observers names its types
 	"holdfast/node"
 	"holdfast/session"
 	"holdfast/test/sim/faults"
@@ -24,22 +24,22 @@ type process struct {
 	done   chan struct{} // closed when the process has ended completely
 
 	mu sync.Mutex
-	// guarded by mu. node is the node once it is made. killed is set when it is to end without warning, over when
-	// nothing that it does counts any more: nothing gets out, or it has ended.
+	// guarded by mu. node is the node once it is made. killed is set when it is to end without warning, over when its
+	// effects no longer count: its network is gone, or it has ended.
 	node   *node.Node
 	killed bool
 	over   bool
-	// stopping says that the process was told to stop in order.
+	// stopping: the process was asked to stop in order.
 	stopping bool
-	// frozen says that the newest entry that was applied is one of a freeze. guarded by mu
+	// frozen reports that the newest entry that was applied is one of a freeze. guarded by mu
 	frozen bool
-	// kept are the sessions that the newest entry keeps, until a moment of the log clock. Only the goroutine that applies
-	// uses it.
+	// kept are the sessions that the newest entry keeps, until a moment of the log clock. Only the goroutine that
+	// applies uses it.
 	kept map[session.ID]time.Duration
 	// seen are applied indexes whose digest is not recorded yet. guarded by mu
 	seen map[uint64]bool
 	term uint64 // guarded by mu; the newest term of which it has applied an entry
-	// entry is what the newest applied entry did to sessions. Only the goroutine that applies uses it.
+	// entry is the effects of the newest applied entry on sessions. Only the goroutine that applies uses it.
 	entry []session.Change
 }
 
@@ -105,31 +105,35 @@ func (p *process) live(ctx context.Context) {
 	}
 	w.record.Add(started)
 	options := node.Options{
-		Logger:        w.logs.logger(p.name),
-		Network:       w.Host(p.name),
-		Version:       "sim",
-		Disk:          p.disk.wrap,
-		Clock:         w.wallClock(p.name),
-		Runs:          w.runs(p.name),
-		CommitTimeout: w.commitTimeout(),
-		Link:          w.between(p.name),
-		Applied:       p.applied,
-		Heard: func(term uint64, from session.Node, sent time.Time) {
-			p.note(history.Event{Kind: history.Heard, Who: p.name, Node: from, Term: term, Asked: w.record.Since(sent)})
+		Logger:  w.logs.logger(p.name),
+		Version: "sim",
+		Platform: node.Platform{
+			Network:       w.Host(p.name),
+			Disk:          p.disk.wrap,
+			Clock:         w.wallClock(p.name),
+			Runs:          w.runs(p.name),
+			CommitTimeout: w.commitTimeout(),
+			Link:          w.between(p.name),
 		},
-		Members: p.finds,
-		Expires: p.expires,
-		Local:   p.local,
-		Leads:   func(term uint64) { p.note(history.Event{Kind: history.Leads, Who: p.name, Term: term}) },
-		Tree: func(now *fsm.Tree, changes []tree.Change, wrote []fsm.Wrote) {
-			p.frost(now)
-			p.keeps(now)
-			p.committed(now, changes, wrote)
-			p.grew(now.Index, now.Root, changes)
+		Observers: node.Observers{
+			Applied: p.applied,
+			OnAnswer: func(term uint64, from session.Node, sent time.Time) {
+				p.note(history.Event{Kind: history.AnswerReceived, Who: p.name, Node: from, Term: term, Asked: w.record.Since(sent)})
+			},
+			Members: p.finds,
+			Expires: p.expires,
+			Local:   p.local,
+			Leads:   func(term uint64) { p.note(history.Event{Kind: history.Leads, Who: p.name, Term: term}) },
+			Tree: func(now *fsm.Tree, changes []tree.Change, wrote []fsm.Wrote) {
+				p.frost(now)
+				p.keeps(now)
+				p.committed(now, changes, wrote)
+				p.grew(now.Index, now.Root, changes)
+			},
 		},
 	}
-	options.Telling.Changes, options.Telling.Unsent = w.keepsToTell()
-	w.smallBounds(&options)
+	options.Platform.WatchLimits.Changes, options.Platform.WatchLimits.Unsent = w.keepsToTell()
+	w.smallBounds(&options.Platform)
 	n, err := node.New(cfg, options)
 	if err != nil {
 		p.end(fmt.Errorf("start: %w", err))
@@ -142,14 +146,14 @@ func (p *process) live(ctx context.Context) {
 	p.end(n.Run(ctx))
 }
 
-// end does what remains when a process has ended with err.
+// end does the rest when a process has ended with err.
 func (p *process) end(err error) {
 	w := p.w
 	p.mu.Lock()
 	over, stopping := p.killed || p.over, p.stopping
 	p.over = true
 	p.mu.Unlock()
-	if over { // it was killed: the rest of it has no effect
+	if over { // killed: the rest has no effect
 		return
 	}
 	w.Network.Kill(p.name)
@@ -157,7 +161,7 @@ func (p *process) end(err error) {
 	p.seal()
 	switch {
 	case stopping && (err == nil || errors.Is(err, context.DeadlineExceeded)):
-		// A stop may run out of time, because Raft's messages through a cut take longer.
+		// A stop may exceed its time, because Raft's messages through a cut are slower.
 	case stopping && errors.Is(err, errGone): // killed in the middle of a write during its stop
 	case p.disk.wasHurt():
 		w.others.Go(func() { p.supervise() })
@@ -170,10 +174,10 @@ func (p *process) end(err error) {
 	}
 }
 
-// leaving is how long a node may take to end after a failed write: it stops in order, as far as possible.
+// leaving is how long a node may need to end after a failed write: it stops in order, as far as possible.
 const leaving = 10 * time.Second
 
-// mustLeave is called when a write failed. The node cannot know what is on its disk, and must not go on.
+// mustLeave is called when a write failed. The node cannot know the contents of its disk, and must not continue.
 func (p *process) mustLeave() {
 	time.AfterFunc(leaving, func() {
 		if p.alive() != nil {
@@ -182,7 +186,7 @@ func (p *process) mustLeave() {
 	})
 }
 
-// supervise starts the node again once its disk is healthy, as a supervisor would.
+// supervise restarts the node once its disk is healthy, like a supervisor.
 func (p *process) supervise() {
 	const wait = 500 * time.Millisecond
 	for healthy := p.w.drives[p.name].healthy(); healthy != nil; healthy = p.w.drives[p.name].healthy() {
@@ -196,7 +200,7 @@ func (p *process) supervise() {
 	p.w.Start(p.name)
 }
 
-// Kill ends a node's process: first its network, so that nothing it still does has an effect, then its disk.
+// Kill ends a node's process: first its network, so that its later work has no effect, then its disk.
 func (w *world) Kill(name string) bool {
 	p := w.life(name)
 	return p.kill(p.seal)
@@ -209,7 +213,7 @@ func (p *process) seal() {
 	}
 }
 
-// kill kills the process if it lives. seal then fixes what it leaves on its disk.
+// kill kills the process if it lives. seal then fixes the contents of its disk.
 func (p *process) kill(seal func()) bool {
 	if p.alive() == nil { // a process that starts is not there yet
 		return false
@@ -222,7 +226,7 @@ func (p *process) kill(seal func()) bool {
 	p.killed = true
 	p.mu.Unlock()
 	p.w.Network.Kill(p.name)
-	// Until the network is gone, what the node does counts: a client may have been told.
+	// Until the network is gone, the node's work counts: a client may have got an answer.
 	p.mu.Lock()
 	p.over = true
 	p.mu.Unlock()
@@ -258,7 +262,7 @@ func (w *world) HandOver(name string) bool {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	return n.HandOver(ctx) == nil
+	return n.TransferLeadership(ctx) == nil
 }
 
 // Leader implements faults.Processes.
@@ -316,7 +320,7 @@ func (p *process) note(e history.Event) {
 // applied records what the node applied, on the goroutine that applies.
 func (p *process) applied(index, term uint64, changes []session.Change) {
 	lag := p.lag()
-	defer p.dawdle(lag) // last: clients have been told of moves and ends by now, and that must be recorded
+	defer p.dawdle(lag) // last: clients already know of moves and ends, and that must be recorded
 	p.mu.Lock()
 	over, first := p.over, term > p.term
 	p.seen[index], p.term = true, max(p.term, term)
@@ -332,7 +336,7 @@ func (p *process) applied(index, term uint64, changes []session.Change) {
 	for _, c := range changes {
 		e := history.Event{
 			Who: p.name, ID: c.Session.ID, Attachment: c.Session.Attachment, Timeout: c.Session.Timeout, Index: index,
-			Term: term, Dawdles: lag,
+			Term: term, ApplyDelay: lag,
 			Node: c.Session.Owner, Instance: c.Session.Instance,
 		}
 		switch c.Kind {
@@ -360,7 +364,7 @@ func (p *process) expires(term uint64, found []session.Closing) {
 	}
 }
 
-// local records what the node did to a local session.
+// local records an event of a local session.
 func (p *process) local(c session.Change) {
 	s := c.Session
 	e := history.Event{

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	holdfastv1 "holdfast/proto/holdfast/v1" //nolint:depguard // a client without the SDK: it judges no answer itself
+	holdfastv1 "holdfast/proto/holdfast/v1" //nolint:depguard // a client without the SDK, which checks no answer
 	"holdfast/session"
 	"holdfast/test/sim/history"
 	"holdfast/transport/wire" //nolint:depguard // reads an answer's statement about its node
@@ -58,8 +58,8 @@ func (s *stranger) disconnect() {
 	}
 }
 
-// wanderer reads from one node after the other. Each request says what the wanderer has seen, but it never judges an
-// answer itself. It asks a read-only node for what such a node must not give.
+// wanderer reads from one node after the other. Each request carries the index that the wanderer has seen, but it never
+// checks an answer. It asks a read-only node for answers that such a node must not give.
 type wanderer struct {
 	*stranger
 	seen  uint64
@@ -106,7 +106,7 @@ func (w *world) someID(r *rand.Rand) session.ID {
 	return w.opened[r.IntN(n)]
 }
 
-// noteOpened tells readers of a session.
+// noteOpened adds a session for readers.
 func (w *world) noteOpened(id session.ID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -116,8 +116,8 @@ func (w *world) noteOpened(id session.ID) {
 	}
 }
 
-// heard takes in what a node told about itself.
-func (r *wanderer) heard(state session.NodeState) session.NodeState {
+// noteState records a node's report about itself.
+func (r *wanderer) noteState(state session.NodeState) session.NodeState {
 	r.seen = max(r.seen, state.Index)
 	return state
 }
@@ -153,7 +153,7 @@ func (r *wanderer) get(ctx context.Context, node int, id session.ID) session.Mod
 		}
 		read.Sessions, e.State = []session.Session{found}, wire.StateFrom(answer.GetState())
 	}
-	r.heard(e.State)
+	r.noteState(e.State)
 	r.w.record.Add(e)
 	return e.State.Mode
 }
@@ -183,7 +183,7 @@ func (r *wanderer) list(ctx context.Context, node int) session.Mode {
 			}
 			read.Sessions = append(read.Sessions, s)
 		}
-		e.State = r.heard(wire.StateFrom(answer.GetState()))
+		e.State = r.noteState(wire.StateFrom(answer.GetState()))
 		token = answer.GetNextPageToken()
 		if n := len(read.Sessions); token != "" && n > 0 {
 			after = read.Sessions[n-1].ID
@@ -198,7 +198,7 @@ func (r *wanderer) list(ctx context.Context, node int) session.Mode {
 
 // refused records that a request was refused or not answered.
 func (r *wanderer) refused(e history.Event, op history.Op, err error) session.Mode {
-	e.Kind, e.Op, e.State, e.Text = history.Refused, op, r.heard(wire.StateOf(err)), err.Error()
+	e.Kind, e.Op, e.State, e.Text = history.Refused, op, r.noteState(wire.StateOf(err)), err.Error()
 	e.Read, e.Lagging, e.Unknown = nil, errors.Is(wire.Domain(err), session.ErrLagging), op != history.Show
 	r.w.record.Add(e)
 	return e.State.Mode
@@ -226,7 +226,7 @@ func (r *wanderer) write(ctx context.Context, node int) {
 		r.refused(e, history.Close, err)
 		return
 	}
-	e.Kind, e.State = history.Closed, r.heard(wire.StateFrom(answer.GetState()))
+	e.Kind, e.State = history.Closed, r.noteState(wire.StateFrom(answer.GetState()))
 	r.w.record.Add(e)
 	r.token = nil
 }
@@ -274,7 +274,7 @@ func (r *wanderer) resume(ctx context.Context, node int, e history.Event) {
 func (r *wanderer) granted(e history.Event, t *holdfastv1.Token, safe *durationpb.Duration,
 	state *holdfastv1.NodeState,
 ) {
-	e.ID, e.Attachment, e.State = session.ID(t.GetSessionId()), t.GetAttachment(), r.heard(wire.StateFrom(state))
+	e.ID, e.Attachment, e.State = session.ID(t.GetSessionId()), t.GetAttachment(), r.noteState(wire.StateFrom(state))
 	if safe != nil {
 		e.Until = e.Asked + safe.AsDuration()
 	}

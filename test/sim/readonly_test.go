@@ -62,7 +62,7 @@ func (w *world) part(here, there []string) (mend func()) {
 	return func() { each(w.Heal) }
 }
 
-// A client on the smaller side of a partition is connected read-only. It reads what its node has, never anything older,
+// A client on the smaller side of a partition is connected read-only. It reads its node's state, never anything older,
 // and continues with its session when the partition ends (N3 to N5).
 func TestReadOnlySideOfAPartition(t *testing.T) {
 	withReadOnly(t, func(t *testing.T, w *world) {
@@ -115,8 +115,8 @@ func TestReadOnlySideOfAPartition(t *testing.T) {
 	})
 }
 
-// Without a quorum no node gives out an id, and no session ends. With a quorum again, the waiting open is served (N2,
-// I8).
+// Without a quorum no node issues an id, and no session ends. With a quorum again, the waiting open is served (N2
+// read-only refusals, I8 a sick server kills nobody).
 func TestNoQuorumNoID(t *testing.T) {
 	withReadOnly(t, func(t *testing.T, w *world) {
 		t.Helper()

@@ -17,7 +17,7 @@ import (
 const (
 	// counterPath is the entry that all scribes set.
 	counterPath = "/counter"
-	// givesUp is how long a scribe waits for an answer; then it gives a write up (X6).
+	// givesUp is how long a scribe waits for an answer; then it gives a write up (X6 giving up).
 	givesUp = 8 * time.Second
 )
 
@@ -44,7 +44,7 @@ func (s *shelf) all() []ephemeral {
 	return slices.Clone(s.made)
 }
 
-// scribe is a tenant that writes to the tree and reads it. It asks for one thing after the other.
+// scribe is a tenant that writes to the tree and reads it, with one request at a time.
 type scribe struct {
 	*tenant
 	shelf *shelf
@@ -89,7 +89,7 @@ func (x *scribe) serve(ctx context.Context, s *client.Session) {
 	}
 }
 
-// step does one thing.
+// step makes one request.
 func (x *scribe) step(ctx context.Context, s *client.Session) {
 	switch x.draw(6) {
 	case 0, 1:
@@ -111,7 +111,7 @@ func (x *scribe) count(ctx context.Context, s *client.Session) {
 	x.write(ctx, s, history.Entry{Path: counterPath, Expected: version}, tree.Set{Path: counterPath, Version: version})
 }
 
-// write writes, and records what became of it.
+// write writes, and records the outcome.
 func (x *scribe) write(ctx context.Context, s *client.Session, e history.Entry, op tree.Op) {
 	ctx, cancel := context.WithTimeout(ctx, givesUp)
 	defer cancel()
@@ -133,7 +133,7 @@ func (x *scribe) write(ctx context.Context, s *client.Session, e history.Entry, 
 	case refused != nil:
 		e.Stamp, e.Refused = refused.Stamp, refused.Refused.Code
 	case errors.Is(err, client.ErrNoEffect):
-		return // if it took effect nevertheless, its data are found in the tree
+		return // if it took effect nevertheless, its data will be found in the tree
 	default:
 		event.Kind, event.Text = history.WriteLost, err.Error()
 	}
@@ -153,7 +153,7 @@ func withData(op tree.Op, data string) tree.Op {
 	}
 }
 
-// look reads the counter, and records what was shown.
+// look reads the counter, and records the answer.
 func (x *scribe) look(ctx context.Context, t *client.Tree) {
 	ctx, cancel := context.WithTimeout(ctx, givesUp)
 	defer cancel()
@@ -165,10 +165,10 @@ func (x *scribe) look(ctx context.Context, t *client.Tree) {
 	}
 	e.Data, e.Stat, e.Stamp = string(found.Data), found.Stat, found.Stamp
 	x.version = e.Stat.Version
-	x.w.record.Add(history.Event{Kind: history.Looked, Who: x.name, Asked: asked, Entry: &e})
+	x.w.record.Add(history.Event{Kind: history.TreeRead, Who: x.name, Asked: asked, Entry: &e})
 }
 
-func how(linearizable bool) []client.ReadOption { //nolint:revive // flag-parameter: it is drawn
+func how(linearizable bool) []client.ReadOption { //nolint:revive // flag-parameter: a drawn value
 	if linearizable {
 		return []client.ReadOption{client.Linearizable()}
 	}
@@ -193,7 +193,7 @@ func (x *scribe) list(ctx context.Context, who string, t *client.Tree, all []eph
 				e.Exists, e.Data, e.Stat = true, string(c.Data), c.Stat
 			}
 		}
-		x.w.record.Add(history.Event{Kind: history.Looked, Who: who, ID: of.owner, Asked: asked, Entry: &e})
+		x.w.record.Add(history.Event{Kind: history.TreeRead, Who: who, ID: of.owner, Asked: asked, Entry: &e})
 	}
 	return true
 }

@@ -1,7 +1,7 @@
-// Package sim runs whole clusters with production's wiring in testing/synctest bubbles: nodes, Raft, bbolt, gRPC and
-// the SDK. Only the network is simulated, and the faults of disks and clocks. A seed determines the faults; a checker
-// holds the recorded history against the invariants. README.md says how to run the simulation and what to do about a
-// finding.
+// Package sim runs whole clusters of production code (nodes, Raft, bbolt, gRPC and the SDK) in testing/synctest
+// bubbles. Only the network, the faults of disks and clocks, and the cluster's users are simulated. A seed determines
+// the faults; package check checks the recorded history. README.md explains how to run a seed, how to read a failure,
+// and where to add a fault, a user or a check.
 package sim
 
 import (
@@ -26,21 +26,21 @@ import (
 const (
 	// defaultSeeds is the number of seeds that go test runs: enough that every kind of fault is dealt more than once.
 	defaultSeeds = 14
-	// settle is how long after the last fault a cluster may take to serve every client again. It covers Raft's back-off
+	// settle is how long after the last fault a cluster may need to serve every client again. It covers Raft's back-off
 	// after a heal, an election, and the SDK's back-off.
 	settle = 20 * time.Second
-	// served is how long clients go on after that, so that the checker sees each of them served.
+	// served is how long clients continue after that, so that the checker sees each of them served.
 	served = 2 * time.Second
 	// faultCount is the number of faults of one run, calm the length of the calm spells between some of them.
 	faultCount = 6
 	calm       = 45 * time.Second
 	// opening is how long a cluster runs before the first fault, unless a calm spell comes first.
 	opening = 5 * time.Second
-	// dying is how long after a run silent sessions may take to expire: the longest timeout, a round and a commit.
+	// dying is how long after a run silent sessions may need to expire: the longest timeout, a round and a commit.
 	dying = 14 * time.Second
-	// lingers is the longest lock-delay that a contender asks for.
+	// lingers is the longest lock-delay of a contender.
 	lingers = 3 * time.Second
-	// lastTurns is how long all contenders take for their last turns, once nobody stands before them who has died.
+	// lastTurns is how long all contenders need for their last turns, once no dead contender stands before them.
 	lastTurns = 8 * time.Second
 )
 
@@ -209,7 +209,7 @@ func run(t *testing.T, r *report) {
 }
 
 // badLinks draws faults of the links of clients, beside the plan, for every third seed without calm spells, which they
-// would disturb. Their draws are separate, so that all else that a seed decides stays the same.
+// would disturb. Their draws are separate, so that all other decisions of a seed stay the same.
 func (w *world) badLinks() []faults.Fault {
 	if w.seed%3 != 1 {
 		return nil
@@ -233,7 +233,7 @@ func (w *world) lagging() []faults.Fault {
 	return faults.Lags(w.stream("lags"), len(w.names))
 }
 
-// crosses says whether a seed has nodes whose streams to the leader overtake each other: every fourth from 3 on.
+// crosses reports whether a seed has nodes whose streams to the leader overtake each other: every fourth from 3 on.
 func (w *world) crosses() bool { return w.seed%4 == 3 }
 
 // crossing draws them, with separate draws like badLinks.
@@ -262,7 +262,7 @@ func (w *world) acts() (ends, keeps []faults.Fault) {
 		return nil, nil
 	}
 	ends, keeps = faults.Acts(w.stream("acts"), len(w.names))
-	if w.seed%6 == 5 { // another operator freezes the cluster then
+	if w.seed%6 == 5 { // there another operator freezes the cluster
 		keeps = slices.DeleteFunc(keeps, func(f faults.Fault) bool { return f.Kind == faults.Freeze })
 	}
 	return ends, keeps
@@ -280,8 +280,8 @@ func (w *world) newMembers() []faults.Fault {
 }
 
 // successions draws faults of a leader's succession: for one seed of five beside the plan, unless it has calm spells,
-// and for one of five after all other faults, where the checker can tell what cost a leader. The draws are separate
-// like those of badLinks.
+// and for one of five after all other faults, where the checker can tell which fault cost a leader. The draws are
+// separate like those of badLinks.
 func (w *world) successions() (beside, after []faults.Fault) {
 	plan := faults.Successions(w.stream("successions"), len(w.names))
 	switch {

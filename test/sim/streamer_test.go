@@ -5,23 +5,23 @@ import (
 	"fmt"
 	"time"
 
-	holdfastv1 "holdfast/proto/holdfast/v1" //nolint:depguard // a client without the SDK: it judges no answer itself
+	holdfastv1 "holdfast/proto/holdfast/v1" //nolint:depguard // a client without the SDK, which checks no answer
 	"holdfast/test/sim/check"
 	"holdfast/test/sim/history"
-	"holdfast/transport/wire" //nolint:depguard // reads what a node tells, and nothing more
+	"holdfast/transport/wire" //nolint:depguard // reads a node's messages
 	"holdfast/tree"
 )
 
-// streamer watches the tree without the SDK, at one node after the other: it comes back from what it was told. Each of
-// its streams is a watch of its own, and the node says up to where it has told everything (V5).
+// streamer watches the tree without the SDK, at one node after the other: it resumes from its last stamp. Each of its
+// streams is a separate watch, and the node reports up to where the watch is complete (V5 stamps for idle watchers).
 type streamer struct {
 	*stranger
 	trees []holdfastv1.TreeServiceClient
-	// told is the stamp to come back from.
-	told tree.Stamp
+	// progress is the stamp to resume from.
+	progress tree.Stamp
 	// names numbers the streams.
 	names int
-	// last is closed when the last fault is over, and done when the streamer has been told everything.
+	// last is closed when the last fault is over, and done when the streamer has received everything.
 	last, done chan struct{}
 }
 
@@ -37,7 +37,7 @@ func (w *world) streamer(name string) *streamer {
 	return x
 }
 
-// work watches on one stream after the other. After the last fault one of them tells everything.
+// work watches on one stream after the other. The last stream, after the last fault, receives everything.
 func (x *streamer) work(ctx context.Context) {
 	defer close(x.done)
 	for ctx.Err() == nil {
@@ -53,21 +53,21 @@ func (x *streamer) work(ctx context.Context) {
 	}
 }
 
-// finish watches until everything was told that a node has applied by now.
+// finish watches until it has received everything that a node has applied by now.
 func (x *streamer) finish(ctx context.Context) {
 	all := tree.StampAt(x.w.plot.applied(), tree.MaxPosition)
 	ctx, cancel := context.WithTimeout(ctx, settle)
 	defer cancel()
-	for x.told < all && ctx.Err() == nil {
+	for x.progress < all && ctx.Err() == nil {
 		x.stream(ctx, settle, all, false)
 		sleep(ctx, 100*time.Millisecond)
 	}
-	if x.told < all {
-		x.w.failf("%s: told everything up to %v, and not up to %v, %v after the last fault", x.name, x.told, all, settle)
+	if x.progress < all {
+		x.w.failf("%s: complete up to %v, and not up to %v, %v after the last fault", x.name, x.progress, all, settle)
 	}
 }
 
-// stream watches at a node until it was told everything up to a stamp, for a while, or until the node ends the stream.
+// stream watches at a node until the watch is complete up to a stamp, for a while, or until the node ends the stream.
 func (x *streamer) stream(ctx context.Context, lasts time.Duration, upTo tree.Stamp, stale bool) {
 	ctx, cancel := context.WithTimeout(ctx, lasts)
 	defer cancel()
@@ -80,16 +80,16 @@ func (x *streamer) stream(ctx context.Context, lasts time.Duration, upTo tree.St
 	}
 	asked := wire.AdditionProto(0, tree.Addition{Watches: specs})
 	if x.rand.IntN(5) == 0 {
-		x.told = 0 // begins anew
+		x.progress = 0 // restarts
 	}
 	stream, err := x.trees[x.rand.IntN(len(x.trees))].Watch(ctx, &holdfastv1.WatchRequest{
-		Watches: asked.GetWatches(), Since: uint64(x.told), Seen: uint64(x.told), AllowStale: stale,
+		Watches: asked.GetWatches(), Since: uint64(x.progress), Seen: uint64(x.progress), AllowStale: stale,
 	})
 	if err != nil {
 		return
 	}
 	name := fmt.Sprintf("%s/%d", x.name, x.names)
-	for x.told < upTo {
+	for x.progress < upTo {
 		m, err := stream.Recv()
 		if err != nil {
 			return // the node may be gone, or the time is over
@@ -101,34 +101,34 @@ func (x *streamer) stream(ctx context.Context, lasts time.Duration, upTo tree.St
 	}
 }
 
-// take records what a message tells.
+// take records the events of a message.
 func (x *streamer) take(m *holdfastv1.WatchResponse, name string, specs []tree.WatchSpec) {
-	told := func(kind history.Kind, w history.Watched) {
+	record := func(kind history.Kind, w history.Watched) {
 		w.Name = name
 		x.w.record.Add(history.Event{Kind: kind, Who: x.name, Watched: &w})
 	}
 	switch m := m.GetMessage().(type) {
 	case *holdfastv1.WatchResponse_Started:
 		stamp := tree.Stamp(m.Started.GetStamp())
-		told(history.WatchBegan, history.Watched{Specs: specs, Stamp: stamp})
-		x.told = max(x.told, stamp)
+		record(history.WatchBegan, history.Watched{Specs: specs, Stamp: stamp})
+		x.progress = max(x.progress, stamp)
 	case *holdfastv1.WatchResponse_Events:
 		events, err := wire.EventsFrom(m.Events)
 		if err != nil {
 			x.w.failf("%s: events of the watch %s: %v", x.name, name, err)
 		}
 		for _, e := range events {
-			told(history.WatchHeard, history.Watched{Event: e})
-			x.told = max(x.told, e.Stamp-1) // another event of this stamp may follow (V4)
+			record(history.WatchReceived, history.Watched{Event: e})
+			x.progress = max(x.progress, e.Stamp-1) // another event of this stamp may follow (V4 resumed watches)
 		}
 	case *holdfastv1.WatchResponse_Lost:
 		stamp := tree.Stamp(m.Lost.GetStamp())
-		told(history.WatchLost, history.Watched{Stamp: stamp, Newest: x.w.plot.applied()})
-		x.told = max(x.told, stamp)
-	case *holdfastv1.WatchResponse_Told:
-		stamp := tree.Stamp(m.Told.GetStamp())
-		told(history.WatchTold, history.Watched{Stamp: stamp})
-		x.told = max(x.told, stamp)
+		record(history.WatchLost, history.Watched{Stamp: stamp, Newest: x.w.plot.applied()})
+		x.progress = max(x.progress, stamp)
+	case *holdfastv1.WatchResponse_Progress:
+		stamp := tree.Stamp(m.Progress.GetStamp())
+		record(history.WatchProgress, history.Watched{Stamp: stamp})
+		x.progress = max(x.progress, stamp)
 	}
 }
 

@@ -39,7 +39,7 @@ func (x *worker) count(ctx context.Context, s *client.Session, last bool) bool {
 
 // add adds a number that no other call adds.
 func (x *worker) add(ctx context.Context, s *client.Session, c *recipes.Counter, last bool) bool {
-	asking, cancel := x.patience(ctx, last)
+	asking, cancel := x.withTimeout(ctx, last)
 	defer cancel()
 	number, asked := x.contest.calls.Add(1), x.w.record.Now()
 	sum, err := c.Add(asking, number)
@@ -48,7 +48,7 @@ func (x *worker) add(ctx context.Context, s *client.Session, c *recipes.Counter,
 }
 
 func (x *worker) read(ctx context.Context, s *client.Session, c *recipes.Counter) {
-	asking, cancel := x.patience(ctx, false)
+	asking, cancel := x.withTimeout(ctx, false)
 	defer cancel()
 	asked := x.w.record.Now()
 	sum, err := c.Get(asking, client.Linearizable())
@@ -57,7 +57,7 @@ func (x *worker) read(ctx context.Context, s *client.Session, c *recipes.Counter
 	}
 }
 
-// attendance is what a worker has of the group with one session.
+// attendance is a worker's view of the group with one session.
 type attendance struct {
 	s      *client.Session
 	name   string
@@ -65,14 +65,14 @@ type attendance struct {
 	member *recipes.Membership
 }
 
-// attend is a member of the group now and then, and looks who else is.
+// attend is sometimes a member of the group, and reads who else is.
 func (x *worker) attend(ctx context.Context, s *client.Session) bool {
 	a := &attendance{s: s, name: fmt.Sprintf("view %d", x.contest.calls.Add(1))}
 	if before := x.present.Swap(a); before != nil && before.view != nil {
 		before.view.Close()
 	}
 	return x.repeat(groupPath, func(ctx context.Context, _ *client.Session, last bool) bool {
-		asking, cancel := x.patience(ctx, last)
+		asking, cancel := x.withTimeout(ctx, last)
 		defer cancel()
 		var err error
 		if a.view == nil {
@@ -82,7 +82,7 @@ func (x *worker) attend(ctx context.Context, s *client.Session) bool {
 			}
 		}
 		x.mind(asking, a, last)
-		if last { // a view hears of its own session's writes a little later
+		if last { // a view shows its own session's writes a little later
 			sleep(ctx, 100*time.Millisecond)
 		}
 		x.look(a, check.View)
@@ -112,7 +112,7 @@ func (x *worker) mind(ctx context.Context, a *attendance, last bool) {
 	x.used(a.s, asked, u, err)
 }
 
-// look records what a view shows.
+// look records the contents of a view.
 func (x *worker) look(a *attendance, verb string) {
 	if a.view.Err() != nil {
 		if x.isLast() && a.s.Err() == nil && !errors.Is(a.view.Err(), session.ErrClosed) {

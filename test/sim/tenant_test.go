@@ -13,10 +13,10 @@ import (
 	"holdfast/test/sim/simnet"
 )
 
-// lookEvery is how often a session's promise is looked at. No promise is made more often.
+// lookEvery is the interval at which a session's promise is read. No promise is made more often.
 const lookEvery = 100 * time.Millisecond
 
-// tenant is one client process that uses the SDK, and records what the SDK tells it.
+// tenant is one client process that uses the SDK, and records the SDK's reports.
 type tenant struct {
 	w      *world
 	name   string
@@ -28,7 +28,7 @@ type tenant struct {
 
 	// local is the share of local sessions among those it opens, 0 to 1.
 	local float64
-	// readOnly allows read-only nodes. Some of its sessions then live for longer than a node takes to become read-only.
+	// readOnly allows read-only nodes. Some of its sessions then outlive the time after which a node becomes read-only.
 	readOnly bool
 	// digests are the names and passwords by which access lists know it.
 	digests []string
@@ -38,7 +38,7 @@ type tenant struct {
 	held map[*client.Session]struct{} // guarded by mu; the sessions that have not ended
 }
 
-// tenant starts a client process on a host of its own.
+// tenant starts a client process on a separate host.
 func (w *world) tenant(name string) *tenant {
 	x := w.absent(name)
 	x.start(w.Host(name))
@@ -113,7 +113,7 @@ func (x *tenant) timeout() time.Duration {
 	return x.between(4*time.Second, longest)
 }
 
-// steal resumes the session of t, which another tenant holds. It returns nil if that did not come to pass.
+// steal resumes the session of t, which another tenant holds. It returns nil on failure.
 func (x *tenant) steal(ctx context.Context, t session.Token) *client.Session {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -158,10 +158,10 @@ func (x *tenant) close(ctx context.Context, s *client.Session) {
 	x.w.record.Add(e)
 }
 
-// event describes s as it is.
+// event describes the present state of s.
 func (x *tenant) event(k history.Kind, s *client.Session, asked time.Duration) history.Event {
 	e := history.Event{Kind: k, Who: x.name, ID: s.ID(), Asked: asked}
-	// The promise is read first: a newer attachment with an older promise wrongs nobody.
+	// The promise is read first: a newer attachment with an older promise is harmless.
 	if until := s.SafeUntil(); !until.IsZero() {
 		e.Until = x.w.record.Since(until)
 	}
@@ -246,13 +246,13 @@ func (x *tenant) ended(s *client.Session) {
 	var expired *session.ExpiredError
 	switch err := s.Err(); {
 	case errors.Is(err, session.ErrMoved):
-		e.Kind = history.ToldMoved
+		e.Kind = history.LearntMoved
 	case errors.As(err, &expired) && expired.LocalTo != 0:
-		e.Kind = history.ToldElsewhere
+		e.Kind = history.LearntElsewhere
 		x.w.record.Add(e)
 		e.Kind = history.Silent
 	case errors.As(err, &expired):
-		e.Kind, e.Certificate = history.ToldGone, expired.Certificate
+		e.Kind, e.Certificate = history.LearntGone, expired.Certificate
 	case errors.Is(err, session.ErrClosed):
 		return
 	default:
@@ -282,7 +282,7 @@ func (x *tenant) live(ctx context.Context, others []*tenant) {
 			x.rob(ctx, s, others[x.draw(len(others)):][:1])
 		case 3:
 			x.rob(ctx, s, others)
-		default: // held to the end, or until another client takes it
+		default: // held to the end, or until another client takes it over
 			if len(x.all()) > kept+6 {
 				x.close(ctx, s)
 			}
@@ -290,12 +290,12 @@ func (x *tenant) live(ctx context.Context, others []*tenant) {
 	}
 }
 
-// household is how many sessions a tenant of a household keeps besides: an SDK that does not know the node yet resumes
-// fewer one by one.
+// household is how many further sessions a tenant of a household keeps: the SDK resumes fewer sessions one by one at a
+// node that it does not know yet.
 const household = 24
 
-// moveIn opens the sessions of a household, which are held to the end or until another client takes them. It returns
-// how many sessions the tenant keeps.
+// moveIn opens the sessions of a household, which are held to the end or until another client takes them over. It
+// returns how many sessions the tenant keeps.
 func (x *tenant) moveIn(ctx context.Context) int {
 	if !x.w.households() {
 		return 0
@@ -316,8 +316,8 @@ func (x *tenant) rob(ctx context.Context, s *client.Session, thieves []*tenant) 
 }
 
 // die repeats until ctx ends: it opens sessions, holds them, and is cut off from all nodes until they are gone.
-// patience bounds the last wait.
-func (x *tenant) die(ctx, patience context.Context) {
+// patient bounds the last wait.
+func (x *tenant) die(ctx, patient context.Context) {
 	for ctx.Err() == nil {
 		for range 2 {
 			x.open(ctx, 30*time.Second)
@@ -326,14 +326,14 @@ func (x *tenant) die(ctx, patience context.Context) {
 		x.silence(func() {
 			x.fallSilent()
 			for _, s := range x.all() {
-				x.w.awaitEnd(patience, s.ID())
+				x.w.awaitEnd(patient, s.ID())
 			}
-			// Half of them come back after their sessions' end, and must be told.
-			sleep(patience, time.Second)
+			// Half of them come back after their sessions' end, and must learn of it.
+			sleep(patient, time.Second)
 		})
 		if x.draw(2) == 0 {
-			x.toBeTold(patience)
-			// A local session whose upgrade was under way may have outlived the silence, and is given up now.
+			x.awaitEnds(patient)
+			// A local session whose upgrade was in flight may have outlived the silence, and is given up now.
 			x.fallSilent()
 		}
 		x.stop()
@@ -368,9 +368,9 @@ func (x *tenant) silence(f func()) {
 	}
 }
 
-// toBeTold waits until the client knows that all its sessions have ended. It leaves those that a freeze has kept: they
-// have promises again since the client is back.
-func (x *tenant) toBeTold(ctx context.Context) {
+// awaitEnds waits until the client knows that all its sessions have ended. It excludes sessions that a freeze has kept:
+// they have promises again since the client is back.
+func (x *tenant) awaitEnds(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	for _, s := range x.all() {
@@ -382,10 +382,10 @@ func (x *tenant) toBeTold(ctx context.Context) {
 	}
 }
 
-// testify records which sessions the tenant holds to be alive, and that it can open one.
+// testify records which sessions the tenant believes alive, and that it can open one.
 func (x *tenant) testify(ctx context.Context) {
 	for _, s := range x.all() {
-		state := s.State().String() // read before the promise, whose end may change it
+		state := s.State().String() // read before the promise, whose end may change the state
 		e := x.event(history.Alive, s, 0)
 		e.Text = state
 		x.w.record.Add(e)

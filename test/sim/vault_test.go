@@ -9,16 +9,16 @@ import (
 )
 
 const (
-	// vaultPath is where authors keep things from each other. Everybody may change its own list, so that nothing is
-	// locked away for good.
+	// vaultPath has entries that authors hide from each other. Every author may change its list, so that no entry is
+	// locked for good.
 	vaultPath  = deskPath + "/vault"
 	vaultQuota = tree.QuotaPath + vaultPath + "/" + tree.QuotaLimitsName
 )
 
-// password returns what an author is known by.
+// password returns an author's digest.
 func password(name string) string { return name + ":its password" }
 
-// known returns whom access lists know an author as.
+// known returns an author's principals.
 func (x *author) known() []tree.Principal { return []tree.Principal{principal(x.name)} }
 
 func principal(name string) tree.Principal {
@@ -32,7 +32,7 @@ func everything() []tree.Principal { return []tree.Principal{{Scheme: tree.Super
 // locked returns an entry that an author may be kept from.
 func (x *author) locked() string { return fmt.Sprintf("%s/v%d", vaultPath, x.draw(2)) }
 
-// list draws an access list: everybody's, one author's, one that is open to read, or none of its own.
+// list draws an access list: open to all, one author's, one that is open to read, or none.
 func (x *author) list() tree.ACL {
 	one := tree.Grant{
 		Permissions: tree.All, Scheme: tree.Digest, ID: principal([]string{"a1", "a2"}[x.draw(2)]).ID,

@@ -37,8 +37,8 @@ func (x *gardener) hiding() tree.ACL {
 	}
 }
 
-// veil draws operations on entries that are hidden from some of those that watch them. Lists change together with what
-// they hide, and also between two changes of one transaction.
+// veil draws operations on entries that are hidden from some watchers. Lists change together with the hidden data, and
+// also between two changes of one transaction.
 func (x *gardener) veil(data []byte) []tree.Op {
 	all := veiledBeds()
 	bed := all[x.draw(len(all))]
@@ -65,16 +65,16 @@ func (x *gardener) veil(data []byte) []tree.Op {
 	}
 }
 
-// strays records what the SDK of a watcher, and Raft, tell of what ends a connection's watches. Their lines are all
-// that they say about it.
+// strays records log lines, of a watcher's SDK and of Raft, about events that end a connection's watches. Only these
+// lines report the events.
 func (w *world) strays(name, text string) {
 	who, isClient := strings.CutSuffix(name, ".client")
 	switch text {
 	case "connected", "connected to a read-only node", "connection lost", "looking for another node":
 		if isClient && (who == knownWatcher || who == otherWatcher) {
-			w.record.Add(history.Event{Kind: history.Strayed, Who: who, Text: text})
+			w.record.Add(history.Event{Kind: history.ConnectionChanged, Who: who, Text: text})
 		}
 	case "Installed remote snapshot":
-		w.record.Add(history.Event{Kind: history.Strayed, Text: name + ": " + text})
+		w.record.Add(history.Event{Kind: history.ConnectionChanged, Text: name + ": " + text})
 	}
 }

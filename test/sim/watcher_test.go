@@ -14,20 +14,21 @@ import (
 	"holdfast/tree"
 )
 
-// watcher is a tenant that watches the tree, with sessions or without. It watches in spells: each begins some watches,
-// reads for a while, and ends them. Beside that one with sessions keeps a mirror, and one without watches sessions.
+// watcher is a tenant that watches the tree, with sessions or without. It watches in spells: each starts some watches,
+// reads for a while, and ends them. A watcher with sessions also keeps a mirror, and a watcher without also watches
+// sessions.
 type watcher struct {
 	*tenant
-	// holds says that it holds sessions. Without one it breaks its own connections.
+	// holds: it holds sessions. Without sessions it breaks its own connections.
 	holds bool
-	// as is whom nodes know it as, besides as anyone.
+	// as are its principals, besides anyone.
 	as    []tree.Principal
 	names atomic.Int64
 	// last is closed when the last fault is over: then the last spell ends, and done is closed.
 	last, done chan struct{}
 }
 
-// knownWatcher is the watcher that lists may name; nobody knows the others.
+// knownWatcher is the watcher that lists may name; the others are anonymous.
 const knownWatcher, otherWatcher = "o1", "o2"
 
 func (w *world) watcher(name string, holds bool) *watcher {
@@ -125,7 +126,7 @@ type spell struct {
 	running sync.WaitGroup
 }
 
-// lasting is a lasting watch. slow says that its reader stops reading now and then.
+// lasting is a lasting watch. slow reports that its reader stops reading now and then.
 type lasting struct {
 	name  string
 	slow  bool
@@ -190,16 +191,16 @@ func (p *spell) begin(ctx context.Context) {
 	p.running.Go(func() { p.x.hear(ctx, p.t, l, spec) })
 }
 
-// hear records what a lasting watch is told until ctx ends. A watch ends with its context, whatever is unread. But what
-// its client was told by the end of ctx is judged, so the watch ends a moment later: in the time of a bubble that is
-// when the reader, who makes no pauses any more, waits for more.
+// hear records the events of a lasting watch until ctx ends. A watch ends with its context, whatever is unread. But the
+// checker expects everything that its client had received by the end of ctx, so the watch ends a moment later: in the
+// time of a bubble that is when the reader, who makes no pauses any more, waits for more.
 func (x *watcher) hear(ctx context.Context, t *client.Tree, l *lasting, spec tree.WatchSpec) {
 	watching, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(time.Millisecond, cancel) })()
 	for e, err := range t.Watch(watching, spec.Path, spec.Kind) {
-		told := &history.Watched{Name: l.name, Stamp: e.Stamp}
-		event := history.Event{Kind: history.WatchHeard, Who: x.name, Watched: told}
+		watched := &history.Watched{Name: l.name, Stamp: e.Stamp}
+		event := history.Event{Kind: history.WatchReceived, Who: x.name, Watched: watched}
 		switch {
 		case err != nil:
 			if ctx.Err() == nil {
@@ -207,12 +208,12 @@ func (x *watcher) hear(ctx context.Context, t *client.Tree, l *lasting, spec tre
 			}
 			return
 		case e.Started:
-			event.Kind, told.Specs, told.As = history.WatchBegan, []tree.WatchSpec{spec}, x.as
+			event.Kind, watched.Specs, watched.As = history.WatchBegan, []tree.WatchSpec{spec}, x.as
 			l.began.Store(true)
 		case e.Lost:
-			event.Kind, told.Newest = history.WatchLost, x.w.plot.applied()
+			event.Kind, watched.Newest = history.WatchLost, x.w.plot.applied()
 		default:
-			told.Stamp, told.Event = 0, e.Event
+			watched.Stamp, watched.Event = 0, e.Event
 		}
 		x.w.record.Add(event)
 		if l.slow && x.draw(4) == 0 {
@@ -221,7 +222,7 @@ func (x *watcher) hear(ctx context.Context, t *client.Tree, l *lasting, spec tre
 	}
 }
 
-// read reads once, perhaps with a one-shot watch, and records what watches have been told by then.
+// read reads once, perhaps with a one-shot watch, and records up to where watches must be complete by then.
 func (p *spell) read(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, givesUp)
 	defer cancel()
@@ -244,7 +245,7 @@ func (p *spell) read(ctx context.Context) {
 		p.exists(ctx, path, once)
 	}
 	if stamp != 0 {
-		p.told(stamp)
+		p.progress(stamp)
 	}
 }
 
@@ -283,7 +284,7 @@ func (p *spell) list(ctx context.Context, path string, once *client.OneShot) tre
 	return page.Stamp
 }
 
-// exists asks whether there is an entry. The answer has no stamp: it is between what the client had seen before and has
+// exists reads whether an entry exists. The answer has no stamp: it is between what the client had seen before and has
 // seen after.
 func (p *spell) exists(ctx context.Context, path string, once *client.OneShot) {
 	before := p.x.client.SeenStamp()
@@ -293,7 +294,7 @@ func (p *spell) exists(ctx context.Context, path string, once *client.OneShot) {
 	}
 	spec := tree.WatchSpec{Path: path, Kind: tree.WatchExists}
 	if exists {
-		spec.Kind = tree.WatchData // as the node has registered it (V4)
+		spec.Kind = tree.WatchData // as the node has registered it (V4 resumed watches)
 	}
 	p.wait(once, spec, before, p.x.client.SeenStamp())
 }
@@ -306,7 +307,7 @@ func (p *spell) viewed(e history.Entry) {
 	p.x.w.record.Add(history.Event{Kind: history.Viewed, Who: p.x.name, Entry: &e})
 }
 
-// wait notes a one-shot that a read has set.
+// wait records a one-shot that a read has set.
 func (p *spell) wait(once *client.OneShot, spec tree.WatchSpec, stamp, upper tree.Stamp) {
 	if once == nil {
 		return
@@ -318,9 +319,9 @@ func (p *spell) wait(once *client.OneShot, spec tree.WatchSpec, stamp, upper tre
 	}})
 }
 
-// told records that all watches must have been told everything up to the stamp of an answer. What a one-shot has been
-// told is there now; the readers of the others have taken it when time goes on.
-func (p *spell) told(stamp tree.Stamp) {
+// progress records that all watches must be complete up to the stamp of an answer. Events of one-shots have arrived;
+// the readers of the other watches process theirs when time goes on.
+func (p *spell) progress(stamp tree.Stamp) {
 	p.waits = slices.DeleteFunc(p.waits, func(one *waiting) bool { return p.fired(one, stamp) })
 	time.Sleep(time.Nanosecond)
 	for _, l := range p.lasting {
@@ -330,10 +331,10 @@ func (p *spell) told(stamp tree.Stamp) {
 	}
 }
 
-// everything records that a watch must have been told everything up to a stamp.
+// everything records that a watch must be complete up to a stamp.
 func (x *watcher) everything(name string, stamp tree.Stamp) {
 	x.w.record.Add(history.Event{
-		Kind: history.WatchTold, Who: x.name, Watched: &history.Watched{Name: name, Stamp: stamp},
+		Kind: history.WatchProgress, Who: x.name, Watched: &history.Watched{Name: name, Stamp: stamp},
 	})
 }
 
@@ -347,13 +348,13 @@ func (p *spell) fired(one *waiting, stamp tree.Stamp) bool {
 		return false
 	}
 	one.once.Stop()
-	p.x.w.record.Add(history.Event{Kind: history.WatchHeard, Who: p.x.name, Watched: &history.Watched{
+	p.x.w.record.Add(history.Event{Kind: history.WatchReceived, Who: p.x.name, Watched: &history.Watched{
 		Name: one.name, Event: e, Upper: stamp,
 	}})
 	return true
 }
 
-// end ends the spell with a last read. What its watches were told by then is all that they are told.
+// end ends the spell with a last read. Its watches receive nothing after that.
 func (p *spell) end(ctx context.Context, stop func()) {
 	stamp := p.lastRead(ctx)
 	stop()
@@ -373,14 +374,14 @@ func (p *spell) end(ctx context.Context, stop func()) {
 	}
 }
 
-// lastRead asks for all that was committed anywhere. It returns 0 if no node answers soon. After the last fault one
-// must.
+// lastRead asks for everything that was committed anywhere. It returns 0 if no node answers soon. After the last fault
+// a node must answer.
 func (p *spell) lastRead(ctx context.Context) tree.Stamp {
-	patience := givesUp
+	timeout := givesUp
 	if p.x.isLast() {
-		patience = settle
+		timeout = settle
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	stamp, err := p.t.Sync(ctx)
 	if err != nil && p.x.isLast() {
@@ -392,7 +393,7 @@ func (p *spell) lastRead(ctx context.Context) tree.Stamp {
 	return stamp
 }
 
-// conclude ends the last spell: everything that has happened must have been told by then.
+// conclude ends the last spell: its watches must have received every change by then.
 func (x *watcher) conclude() {
 	close(x.last)
 	<-x.done

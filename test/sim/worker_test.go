@@ -26,7 +26,7 @@ const (
 	workers = 3
 )
 
-// yard is what all workers of a cluster share.
+// yard is the state that all workers of a cluster share.
 type yard struct {
 	*contest
 	// key is the number of the newest key that has a job.
@@ -47,16 +47,16 @@ func (w *world) staffed() bool {
 	return (w.seed%7 == 2 || w.seed%7 == 5) && !w.narrow() && !without(check.Workers)
 }
 
-// worker is a contender that works with others, with each of its sessions by all recipes at once that contenders do not
-// use.
+// worker is a contender that cooperates with others: each of its sessions uses all recipes at once that contenders do
+// not use.
 type worker struct {
 	*contender
 	yard *yard
-	// owed are the recipes whose last turns the checker waits for.
-	owed []string
-	// present is the newest look at the group.
+	// expected are the recipes whose last turns the checker waits for.
+	expected []string
+	// present is the newest view of the group.
 	present atomic.Pointer[attendance]
-	// metLast says that the worker has met the others after the last fault.
+	// metLast reports that the worker has met the others after the last fault.
 	metLast bool
 }
 
@@ -74,16 +74,16 @@ func (w *world) worker(name string, y *yard) *worker {
 		{gatePath, x.repeat(gatePath, x.pass)},
 		{meetPath, x.meet},
 	} {
-		x.strands, x.owed = append(x.strands, one.strand), append(x.owed, one.path)
+		x.strands, x.expected = append(x.strands, one.strand), append(x.expected, one.path)
 	}
 	return x
 }
 
-// owe records that from now on all that the worker does must come to an end.
+// owe records that from now on all activities of the worker must come to an end.
 func (x *worker) owe() {
-	for _, path := range x.owed {
+	for _, path := range x.expected {
 		x.w.record.Add(history.Event{
-			Kind: history.Used, Who: x.name, Use: &history.Use{Path: path, Verb: check.Owes},
+			Kind: history.Used, Who: x.name, Use: &history.Use{Path: path, Verb: check.ExpectTurn},
 		})
 	}
 }
@@ -104,8 +104,8 @@ func (x *worker) repeat(path string, turn func(ctx context.Context, s *client.Se
 	}
 }
 
-// takes takes a turn. The end of the last fault ends all turns but the last: nobody waits then for what another would
-// have done in a turn that does not come.
+// takes takes a turn. The end of the last fault ends all turns but the last, because other workers may no longer take
+// the turn that it waits for.
 //
 //nolint:revive // flag-parameter: see rest
 func (x *worker) takes(
@@ -141,18 +141,19 @@ func (x *worker) hadLast(s *client.Session, path string) {
 	x.used(s, x.w.record.Now(), history.Use{Path: path, Verb: check.LastTurn}, nil)
 }
 
-// used records a call of a recipe, and reports whether it did what it was to do.
+// used records a call of a recipe, and reports whether it succeeded.
 func (x *worker) used(s *client.Session, asked time.Duration, u history.Use, err error) bool {
 	e := history.Event{Kind: history.Used, Who: x.name, ID: s.ID(), Asked: asked, Use: &u}
 	if err != nil {
-		// A write whose result is gone took effect, if only as a refusal (X9): its caller does not know which.
+		// A write whose result is gone was decided, perhaps with a refusal (X9 writes in the certificate): its caller
+		// does not know which.
 		e.Text, e.Unknown = err.Error(), errors.Is(err, session.ErrOutcomeUnknown) || errors.Is(err, client.ErrResultGone)
 	}
 	x.w.record.Add(e)
 	return err == nil
 }
 
-// conclude waits until all workers have had their last turns, and looks what is left then.
+// conclude waits until all workers have had their last turns, and checks the rest.
 func (y *yard) conclude(ctx context.Context, all []*worker) {
 	ctx, cancel := context.WithTimeout(ctx, bounds(len(y.w.names)).Turn)
 	defer cancel()
@@ -193,7 +194,7 @@ const backlog = 6
 //
 //nolint:revive // flag-parameter: see rest
 func (x *worker) put(ctx context.Context, s *client.Session, q *recipes.Queue, last bool) bool {
-	asking, cancel := x.patience(ctx, last)
+	asking, cancel := x.withTimeout(ctx, last)
 	defer cancel()
 	if n, err := q.Len(asking); !last && (err != nil || n > backlog) {
 		return true
@@ -203,7 +204,7 @@ func (x *worker) put(ctx context.Context, s *client.Session, q *recipes.Queue, l
 	return x.used(s, asked, history.Use{Path: queuePath, Verb: check.Put, Data: data}, err) || !last
 }
 
-// take takes an item. It is given up by finishing it, or now and then by giving it back.
+// take takes an item, and finishes it or sometimes returns it.
 func (t *turn) take(ctx context.Context) error {
 	c, err := recipes.NewQueue(t.s, t.claim.Path).Take(ctx)
 	if err != nil {
@@ -217,7 +218,7 @@ func (t *turn) take(ctx context.Context) error {
 	return nil
 }
 
-// finish finishes an item, and tries again as long as it can be known that this may help.
+// finish finishes an item, and retries as long as that may help.
 func (t *turn) finish(ctx context.Context, c *recipes.Claim) error {
 	for {
 		asked := t.x.w.record.Now()
@@ -248,7 +249,7 @@ func (x *worker) errand(ctx context.Context, s *client.Session, last bool) bool 
 	key := max(newest-max(int64(x.draw(8))-4, 0), 0)
 	path := fmt.Sprintf("%s/%d", oncePath, key)
 	t := x.turn(s, check.Once, path)
-	asking, cancel := x.patience(ctx, last)
+	asking, cancel := x.withTimeout(ctx, last)
 	defer cancel()
 	asked := x.w.record.Now()
 	result, first, err := recipes.NewOnce(s, oncePath).Do(asking, fmt.Sprint(key), t.run)

@@ -29,7 +29,7 @@ type world struct {
 	drives  map[string]*drive
 	logs    *logs
 	report  *report
-	// watched says that clients watch the tree. Set before any node starts.
+	// watched reports that clients watch the tree. Set before any node starts.
 	watched bool
 	plot    *plot
 	ledger  *ledger
@@ -44,21 +44,21 @@ type world struct {
 	// closing is closed when the run ends. Nothing is started after that.
 	closing chan struct{}
 
-	mu       sync.Mutex
-	lives    map[string]*process      // guarded by mu; the present or last process of a node
-	clocks   map[string]time.Duration // guarded by mu; how far a node's wall clock is ahead
-	lost     bool                     // guarded by mu; a disk was emptied
-	stands   map[string]chan struct{} // guarded by mu; closed when the stopped process of a node goes on
-	looked   map[string]int           // guarded by mu; how often a node has read a wrong clock
-	lags     map[string]time.Duration // guarded by mu; how much longer a node takes to apply an entry
-	lagged   map[string]int           // guarded by mu; how many entries a node has applied late
-	ended    map[session.ID]struct{}  // guarded by mu; sessions whose end a node has applied
-	wake     chan struct{}            // guarded by mu; closed and replaced when ended grows
-	nears    chan struct{}            // guarded by mu; closed and replaced shortly before a fault
-	freeze   freezing                 // guarded by mu; the newest that an operator has asked for
-	roll     *roll                    // nil where the members stay
-	extended map[session.ID]bool      // guarded by mu; the sessions that an operator has asked to keep
-	guests   int                      // guarded by mu; the number of hosts for short-lived clients
+	mu         sync.Mutex
+	lives      map[string]*process      // guarded by mu; the present or last process of a node
+	clocks     map[string]time.Duration // guarded by mu; how far a node's wall clock is ahead
+	lost       bool                     // guarded by mu; a disk was emptied
+	stands     map[string]chan struct{} // guarded by mu; closed when the stopped process of a node goes on
+	clockReads map[string]int           // guarded by mu; how often a node has read a wrong clock
+	lags       map[string]time.Duration // guarded by mu; how much longer a node takes to apply an entry
+	lagged     map[string]int           // guarded by mu; how many entries a node has applied late
+	ended      map[session.ID]struct{}  // guarded by mu; sessions whose end a node has applied
+	wake       chan struct{}            // guarded by mu; closed and replaced when ended grows
+	nears      chan struct{}            // guarded by mu; closed and replaced shortly before a fault
+	freeze     freezing                 // guarded by mu; the newest that an operator has asked for
+	roll       *roll                    // nil where the members stay
+	extended   map[session.ID]bool      // guarded by mu; the sessions that an operator has asked to keep
+	guests     int                      // guarded by mu; the number of hosts for short-lived clients
 	// instances counts the client processes that take over sessions. guarded by mu
 	instances uint64
 	// opened are the sessions whose open a node has applied, in that order. knows has the same sessions. guarded by mu
@@ -72,28 +72,28 @@ type world struct {
 func newWorld(t *testing.T, r *report) *world {
 	t.Helper()
 	w := &world{
-		Network:  simnet.New(latencies(r.Seed)),
-		t:        t,
-		seed:     r.Seed,
-		dir:      scratch(t),
-		record:   history.NewRecorder(),
-		drives:   make(map[string]*drive),
-		logs:     newLogs(),
-		report:   r,
-		plot:     &plot{recorded: make(map[uint64]bool)},
-		ledger:   &ledger{recorded: make(map[uint64]bool)},
-		closing:  make(chan struct{}),
-		lives:    make(map[string]*process),
-		clocks:   make(map[string]time.Duration),
-		stands:   make(map[string]chan struct{}),
-		looked:   make(map[string]int),
-		lags:     make(map[string]time.Duration),
-		lagged:   make(map[string]int),
-		ended:    make(map[session.ID]struct{}),
-		wake:     make(chan struct{}),
-		nears:    make(chan struct{}),
-		knows:    make(map[session.ID]bool),
-		extended: make(map[session.ID]bool),
+		Network:    simnet.New(latencies(r.Seed)),
+		t:          t,
+		seed:       r.Seed,
+		dir:        scratch(t),
+		record:     history.NewRecorder(),
+		drives:     make(map[string]*drive),
+		logs:       newLogs(),
+		report:     r,
+		plot:       &plot{recorded: make(map[uint64]bool)},
+		ledger:     &ledger{recorded: make(map[uint64]bool)},
+		closing:    make(chan struct{}),
+		lives:      make(map[string]*process),
+		clocks:     make(map[string]time.Duration),
+		stands:     make(map[string]chan struct{}),
+		clockReads: make(map[string]int),
+		lags:       make(map[string]time.Duration),
+		lagged:     make(map[string]int),
+		ended:      make(map[session.ID]struct{}),
+		wake:       make(chan struct{}),
+		nears:      make(chan struct{}),
+		knows:      make(map[session.ID]bool),
+		extended:   make(map[session.ID]bool),
 	}
 	w.logs.on = w.strays
 	w.Seed(r.Seed)
@@ -131,11 +131,11 @@ func (w *world) failAbout(id session.ID, format string, args ...any) {
 const memory = "/dev/shm"
 
 // scratch returns a directory for the disks of a run. It is in memory if possible, unless TMPDIR names a directory. A
-// sync takes no time in memory; drive decides what a crash leaves.
+// sync in memory costs no time; drive decides what survives a crash.
 func scratch(t *testing.T) string {
 	t.Helper()
 	if os.Getenv("TMPDIR") == "" {
-		//nolint:usetesting // TMPDIR also holds what is kept
+		//nolint:usetesting // TMPDIR also holds kept files
 		if dir, err := os.MkdirTemp(memory, "holdfast-sim-"); err == nil {
 			t.Cleanup(func() {
 				if err := os.RemoveAll(dir); err != nil {
@@ -148,7 +148,7 @@ func scratch(t *testing.T) string {
 	return t.TempDir()
 }
 
-// latencies gives each link a latency of its own, from 0.1 to 3 ms.
+// latencies gives each link a random latency, from 0.1 to 3 ms.
 func latencies(seed uint64) func(from, to string) time.Duration {
 	return func(from, to string) time.Duration {
 		h := seed
@@ -171,14 +171,14 @@ func (w *world) stream(name string) *rand.Rand {
 func (w *world) config(name, dir string) config.Config {
 	cfg := config.Default()
 	cfg.Auth.Mode = "none"
-	cfg.Gate.Room.DiskLimit = 100 // the disk of this machine is not the test's
+	cfg.Resources.DiskLimit = 100 // the disk of this machine is not the test's
 	cfg.ClusterID = "sim"
 	cfg.DataDir = dir
 	for i, n := range w.names {
 		if n == name {
 			cfg.Node = session.Node(i + 1)
 		}
-		// A newcomer is told of all nodes before it, which are the members or have been.
+		// A newcomer's peers are all nodes before it, which are the members or have been.
 		if i < max(w.report.Nodes, w.indexOf(name)+1) {
 			cfg.Peers = append(cfg.Peers,
 				config.Peer{Node: session.Node(i + 1), Raft: n + ":7401", Peer: n + ":7402", Client: n + ":7400"})
@@ -189,10 +189,10 @@ func (w *world) config(name, dir string) config.Config {
 		cfg.Clients.DrainTimeout = 5 * time.Second
 	}
 	cfg.ReadOnly = w.readOnly[name]
-	// The network of a killed node is gone, so nothing of its orderly stop gets out. Raft ends after its last dial.
+	// The network of a killed node is gone, so its orderly stop sends nothing. Raft ends after its last dial.
 	cfg.Tuning.ShutdownTimeout = 5 * time.Second
 	cfg.Sessions.Local = w.locals()
-	cfg.Tree.OpenQuotas = true
+	cfg.Tree.QuotasByACL = true
 	if w.zookeepers() {
 		cfg.Listen.ZooKeeper = ":7404"
 	}
@@ -211,12 +211,12 @@ func (w *world) config(name, dir string) config.Config {
 // locals reports whether the cluster has local sessions, and clients that use them.
 func (w *world) locals() bool { return (w.seed%7 == 3 || w.seed%7 == 6) && !w.narrow() }
 
-// households reports whether tenants hold so many sessions that they resume them with one message when they lose a
-// node (M1).
+// households reports whether tenants hold so many sessions that they resume them with one message when they lose a node
+// (M1 a resume is a move).
 func (w *world) households() bool { return w.seed%5 == 1 }
 
-// commitTimeout is how soon Raft tells followers of a commit of which the leader's notice was lost (R7). Every eighth
-// seed has production's value, which is longer.
+// commitTimeout is how soon Raft tells followers of a commit when the leader's notice was lost (R7 commit notices).
+// Every eighth seed has production's value, which is longer.
 func (w *world) commitTimeout() time.Duration {
 	if w.seed%8 == 0 {
 		return 0
@@ -256,7 +256,7 @@ func (w *world) instance() uint64 {
 	return w.instances
 }
 
-// tookOver records the end of a call that took the session of t over on purpose.
+// tookOver records the end of a call that deliberately took the session of t over.
 func (w *world) tookOver(who string, instance uint64, t session.Token, asked time.Duration) {
 	w.record.Add(
 		history.Event{
@@ -286,11 +286,12 @@ func (w *world) Admit(from, to string) {
 	w.record.Add(history.Event{Kind: history.Admits, Who: from, Text: to})
 }
 
-// Stand implements faults.Processes. Nothing comes in or goes out, and the node reads no clock. Its other work goes on.
+// Stand implements faults.Processes. No traffic comes in or goes out, and the node reads no clock. Its other work
+// continues.
 func (w *world) Stand(name string) (run func() bool) {
 	from, goes := w.record.Since(time.Now()), make(chan struct{})
 	one := w.life(name).alive()
-	text := fmt.Sprintf("%s stands at %v", name, from)
+	text := fmt.Sprintf("clock of %s shows %v", name, from)
 	w.record.Add(history.Event{Kind: history.FaultBegan, Who: name, Text: text})
 	w.Pause(name)
 	w.mu.Lock()
@@ -328,12 +329,12 @@ func (w *world) SetClock(name string, forward time.Duration) (undo func() bool) 
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.clocks[name] += forward
-	before := w.looked[name]
+	before := w.clockReads[name]
 	return func() bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.clocks[name] -= forward
-		return w.looked[name] > before
+		return w.clockReads[name] > before
 	}
 }
 
@@ -344,7 +345,7 @@ func (w *world) wallClock(name string) func() time.Time {
 		defer w.mu.Unlock()
 		ahead := w.clocks[name]
 		if ahead != 0 {
-			w.looked[name]++
+			w.clockReads[name]++
 		}
 		return time.Now().Add(ahead)
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // zookeeper is a client of the ZooKeeper port. It holds one session after the other with pings, at one node after the
-// other, and closes half of them. No library is between it and the port, so it knows when it sent each ping.
+// other, and closes half of them. It uses the port without a library, so it knows when it sent each ping.
 type zookeeper struct {
 	w    *world
 	name string
@@ -23,8 +23,8 @@ type zookeeper struct {
 
 	id       session.ID // 0 while it has no session
 	password []byte
-	told     time.Duration // the timeout
-	zxid     int64         // the newest that it has seen
+	timeout  time.Duration
+	zxid     int64 // the newest that it has seen
 }
 
 // zookeepers says whether a cluster serves the ZooKeeper port, and clients use it: every other seed.
@@ -41,7 +41,7 @@ func (z *zookeeper) between(low, high time.Duration) time.Duration {
 // live holds one session after the other until ctx ends.
 func (z *zookeeper) live(ctx context.Context) {
 	for ctx.Err() == nil {
-		z.id, z.password, z.told = 0, make([]byte, 16), 6*time.Second
+		z.id, z.password, z.timeout = 0, make([]byte, 16), 6*time.Second
 		end := z.w.record.Now() + z.between(5*time.Second, 40*time.Second)
 		for over := false; !over; {
 			over = ctx.Err() != nil || z.w.record.Now() >= end || z.visit(ctx, end)
@@ -56,7 +56,7 @@ func (z *zookeeper) live(ctx context.Context) {
 // visit holds the session at a node until the connection fails, the session has ended, or end, and reports whether the
 // session is over.
 func (z *zookeeper) visit(ctx context.Context, end time.Duration) (over bool) {
-	within, cancel := context.WithTimeout(ctx, z.told/3)
+	within, cancel := context.WithTimeout(ctx, z.timeout/3)
 	defer cancel()
 	node := z.w.names[z.rand.IntN(len(z.w.names))]
 	conn, err := z.host.Dial(within, node+":7404")
@@ -76,9 +76,9 @@ func (z *zookeeper) visit(ctx context.Context, end time.Duration) (over bool) {
 		}
 		// Z5: the answer was sent after the ping, and by then the promise was two thirds of the timeout at least.
 		z.w.record.Add(history.Event{
-			Kind: history.Promised, Who: z.name, ID: z.id, Asked: asked, Until: asked + z.told*2/3,
+			Kind: history.Promised, Who: z.name, ID: z.id, Asked: asked, Until: asked + z.timeout*2/3,
 		})
-		sleep(ctx, z.between(z.told/6, z.told/3))
+		sleep(ctx, z.between(z.timeout/6, z.timeout/3))
 	}
 	if z.rand.IntN(2) == 0 {
 		z.close(conn)
@@ -86,8 +86,8 @@ func (z *zookeeper) visit(ctx context.Context, end time.Duration) (over bool) {
 	return true
 }
 
-// connect asks for a session, or for the one that the client has. Without an answer it is not served. Expired is a
-// session that the node says has ended: then a node has applied its end (Z3).
+// connect asks for a session, or for the session that the client has. Without an answer it is not served. expired: the
+// node answers that the session has ended, so a node has applied its end (Z3 expired).
 func (z *zookeeper) connect(conn net.Conn, node string) (served, expired bool) {
 	b := binary.BigEndian.AppendUint32(nil, 0) // the version of the protocol
 	b = binary.BigEndian.AppendUint64(b, uint64(z.zxid))
@@ -118,7 +118,7 @@ func (z *zookeeper) connect(conn net.Conn, node string) (served, expired bool) {
 		z.w.failAbout(z.id, "%s was given %s instead at %s", z.name, id, node)
 		return false, true
 	}
-	z.id, z.told = id, timeout
+	z.id, z.timeout = id, timeout
 	copy(z.password, answer[20:])
 	return true, false
 }
@@ -149,7 +149,7 @@ func (z *zookeeper) ask(conn net.Conn, xid, op int32) error {
 
 // exchange sends a frame and returns the next one, which is due within a third of the timeout.
 func (z *zookeeper) exchange(conn net.Conn, body []byte) ([]byte, error) {
-	_ = conn.SetDeadline(time.Now().Add(z.told / 3))
+	_ = conn.SetDeadline(time.Now().Add(z.timeout / 3))
 	if _, err := conn.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)); err != nil {
 		return nil, err
 	}

@@ -2,12 +2,15 @@ package ui
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,6 +31,11 @@ type browser struct {
 	// origin is the only one that pages may ask.
 	origin string
 
+	// changed: a change of the machine's networks has ended a request for a part of the page, see [networkChanged].
+	changed atomic.Bool
+	// posted: the newest page is the answer to a form, which a reload would send again.
+	posted atomic.Bool
+
 	mu     sync.Mutex
 	faults []string
 	// expected are beginnings of messages of the console that a test brings about: of answers 4xx, of a node that is gone.
@@ -36,6 +44,14 @@ type browser struct {
 
 // waitBound bounds the wait for what a page is to show.
 const waitBound = 30 * time.Second
+
+const (
+	// networkChanged is the error with which Chromium ends requests when a network of the machine comes or goes, for
+	// example one of containers beside the test. Requests to loopback end too. Chromium has no switch against that.
+	networkChanged = "net::ERR_NETWORK_CHANGED"
+	// maxLoads bounds how often a page is loaded because of changes of the network.
+	maxLoads = 5
+)
 
 // open starts a browser, or skips the test where there is none; CI has one.
 func open(t *testing.T, host string) *browser {
@@ -60,7 +76,7 @@ func openWith(t *testing.T, origin string, more []chromedp.ExecAllocatorOption) 
 	options = append(options, more...)
 	allocated, end := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, cancel := chromedp.NewContext(allocated)
-	b := &browser{t: t, ctx: ctx, origin: origin}
+	b := &browser{t: t, ctx: ctx, origin: origin, expected: []string{networkChanged}}
 	t.Cleanup(func() {
 		cancel()
 		end()
@@ -91,6 +107,7 @@ func openWith(t *testing.T, origin string, more []chromedp.ExecAllocatorOption) 
 			}
 		}
 	}()
+	timeout.Check(t, chromedp.Listen(ctx, b.noteNetworkChange)) // not Events: the note precedes the end of the load
 	b.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
 		_, err := chromedp.Call(ctx, network.Enable, network.EnableParams{})
 		return err
@@ -119,9 +136,44 @@ func (b *browser) expect(text string) {
 
 func (b *browser) do(steps ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
+	timeout.Check(b.t, b.try(steps...))
+}
+
+func (b *browser) try(steps ...chromedp.Action[chromedp.Void]) error {
 	ctx, cancel := context.WithTimeout(b.ctx, waitBound)
 	defer cancel()
-	timeout.Check(b.t, chromedp.Do(ctx, steps...))
+	return chromedp.Do(ctx, steps...)
+}
+
+// noteNetworkChange notes that a part of a page is missing because of a change of the network. What the page's script
+// asks for, the script asks for again.
+func (b *browser) noteNetworkChange(event any) {
+	if sent, ok := event.(*network.EventRequestWillBeSent); ok && sent.Type == network.ResourceTypeDocument {
+		b.posted.Store(sent.Request.Method == http.MethodPost)
+	}
+	failed, ok := event.(*network.EventLoadingFailed)
+	if !ok || failed.ErrorText != networkChanged {
+		return
+	}
+	if failed.Type != network.ResourceTypeFetch && failed.Type != network.ResourceTypeEventSource {
+		b.changed.Store(true)
+	}
+}
+
+// load loads a page, and loads it again if a change of the network has ended a request for any part of it.
+func (b *browser) load(step chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	for range maxLoads {
+		b.changed.Store(false)
+		err := b.try(step)
+		failed, ok := errors.AsType[*chromedp.LoadError](err)
+		if !b.changed.Load() && (!ok || failed.ErrorText != networkChanged) {
+			timeout.Check(b.t, err)
+			return
+		}
+		time.Sleep(lookInterval)
+	}
+	timeout.Fatalf(b.t, "the networks of this machine have changed during each of %d loads of the page", maxLoads)
 }
 
 // value returns what an expression of JavaScript comes to.
@@ -167,7 +219,7 @@ func (b *browser) text() string { return value[string](b, "document.body.innerTe
 
 func (b *browser) visit(url string) {
 	b.t.Helper()
-	b.do(chromedp.Navigate(url))
+	b.load(chromedp.Navigate(url))
 }
 
 // before has a script run in each page before the page's own.
@@ -181,6 +233,7 @@ func (b *browser) before(script string) {
 // press clicks the button with a text and waits for the next page.
 func (b *browser) press(text string) {
 	b.t.Helper()
+	b.changed.Store(false)
 	clicked := value[bool](b, fmt.Sprintf(`(() => {
 		const all = [...document.querySelectorAll("button, a.button")].filter((one) => one.textContent.trim() === %q);
 		if (all.length !== 1) return false;
@@ -192,6 +245,9 @@ func (b *browser) press(text string) {
 		b.t.Fatalf("there is not one button %q; the page shows:\n%s", text, b.text())
 	}
 	b.until(`!window.here && document.readyState === "complete"`)
+	if b.changed.Load() && !b.posted.Load() {
+		b.load(chromedp.Reload())
+	}
 }
 
 // fill enters a value into the one field with a name.

@@ -79,8 +79,8 @@ func (c *cluster) run(tb testing.TB, cfg config.Config) {
 	tb.Helper()
 	cut := &cutter{http: cfg.Listen.HTTP}
 	n, err := whole.Begin(cfg, node.Options{
-		Logger:  hclog.New(&hclog.LoggerOptions{Name: fmt.Sprint("n", cfg.Node), Level: hclog.Info, Output: c.log}),
-		Network: cut, Console: console.ForNode,
+		Logger:   hclog.New(&hclog.LoggerOptions{Name: fmt.Sprint("n", cfg.Node), Level: hclog.Info, Output: c.log}),
+		Platform: node.Platform{Network: cut}, Console: console.ForNode,
 	})
 	timeout.Check(tb, err)
 	r := &running{n, cut}

@@ -13,15 +13,15 @@ func TestFailOver(t *testing.T) {
 	at := (leader + 1) % 3
 	b := open(t, c.configs[at].Listen.HTTP)
 	b.visit(c.url(at, ""))
-	b.shows("Nothing asks for attention")
+	b.shows("No problems")
 	value[bool](b, "window.same = true")
 	c.nodes[leader].stop(t)
-	b.shows(fmt.Sprintf("Node %d is not shown: it does not answer", leader+1))
+	b.shows(fmt.Sprintf("No status from node %d: unreachable", leader+1))
 	b.until(`[...document.querySelectorAll("tbody tr")].some((r) => r.cells[1].textContent === "leader")`)
 	if !value[bool](b, "window.same === true") {
 		t.Error("the page was loaded anew as a whole")
 	}
-	b.until(fmt.Sprintf(`[...document.querySelectorAll(".turns li")].some((l) => /Node \d leads term/.test(l.textContent) && !l.textContent.includes("Node %d leads"))`, leader+1))
+	b.until(fmt.Sprintf(`[...document.querySelectorAll(".events li")].some((l) => /Node \d leads term/.test(l.textContent) && !l.textContent.includes("Node %d leads"))`, leader+1))
 }
 
 // A node that is cut off from the others says so on a page that is open, and that it is over.
@@ -32,11 +32,11 @@ func TestPartition(t *testing.T) {
 	b := open(t, c.configs[at].Listen.HTTP)
 	b.expect("Failed to load resource") // an answer 503 while there is no leader
 	b.visit(c.url(at, ""))
-	b.shows("Nothing asks for attention")
+	b.shows("No problems")
 	c.nodes[at].net.cut()
-	b.shows(fmt.Sprintf("Node %d does not serve", at+1))
+	b.shows(fmt.Sprintf("Node %d is not ready", at+1))
 	c.nodes[at].net.mend()
-	b.shows("Nothing asks for attention")
+	b.shows("No problems")
 }
 
 // A page whose node is gone says that it is stale.

@@ -62,7 +62,7 @@ func TestAPageCatchesUp(t *testing.T) {
 
 	value[bool](b, `window.fetch = () => Promise.reject(new TypeError("cut")), true`)
 	change("three")
-	b.until(says + ` === "Stale. The node cannot be reached."`)
+	b.until(says + ` === "Stale. Cannot reach the node."`)
 	// The node ends each stream after a while, and the browser comes back.
 	value[bool](b, `window.stream.dispatchEvent(new Event("error")), window.stream.dispatchEvent(new Event("open")), true`)
 	if text := value[string](b, says); !strings.HasPrefix(text, "Stale.") {
@@ -122,7 +122,7 @@ func TestALonePointIsSeen(t *testing.T) {
 		};`)
 	b.visit(c.url(0, ""))
 	b.until(`(() => {
-		const figure = [...document.querySelectorAll("#plots figure")].find((one) => one.textContent.startsWith("Lateness"));
+		const figure = [...document.querySelectorAll("#plots figure")].find((one) => one.textContent.startsWith("Expiry lateness"));
 		const plot = figure?.querySelector("canvas");
 		if (!plot) return false;
 		const colour = getComputedStyle(figure.querySelector(".c1")).color.match(/\d+/g).map(Number);
@@ -154,7 +154,7 @@ func TestSilenceIsReadOutInSteps(t *testing.T) {
 		for _, ahead := range []string{step.from, step.to} {
 			value[bool](b, fmt.Sprintf("window.asked = false, window.ahead = %s, true", ahead))
 			b.until("window.asked") // each second, and then it says at once what there is to say
-			want := "Stale. The node has said nothing for " + step.says + "."
+			want := "Stale. No data received for " + step.says + "."
 			if got := value[string](b, `document.getElementById("live").textContent`); got != want {
 				t.Errorf("%s ms ahead the page says %q, want %q", ahead, got, want)
 			}
@@ -176,7 +176,7 @@ func TestDeathsOfLocalSessions(t *testing.T) {
 	at := int(ends[1].ID().Node()) - 1
 	b := open(t, c.configs[at].Listen.HTTP)
 	b.visit(c.url(at, "deaths?scope=local"))
-	b.shows("No certificate of this part of the list matches")
+	b.shows("No matches in this part of the list")
 	for _, s := range ends {
 		timeout.Check(t, s.Close(t.Context()))
 	}

@@ -25,7 +25,7 @@ const planted = `"><script>window.planted=1</script><img src=x onerror="window.p
 func inhabit(t *testing.T, c *cluster) (alive *client.Session, dead session.ID) {
 	t.Helper()
 	cl, ctx := c.connectAs(t, client.Config{
-		Principal: planted, Digests: []string{"<script>window.planted=1</script>" + ":secret"},
+		ClientName: planted, Digests: []string{"<script>window.planted=1</script>" + ":secret"},
 	}), t.Context()
 	open := func(wanted time.Duration) *client.Session {
 		s, err := cl.Open(ctx, client.SessionOptions{
@@ -74,16 +74,16 @@ func TestPages(t *testing.T) {
 	alive, dead := inhabit(t, c)
 	b := open(t, c.configs[0].Listen.HTTP)
 	for _, page := range []struct{ name, path, shows string }{
-		{"overview", "", "Nothing asks for attention"},
+		{"overview", "", "No problems"},
 		{"sessions", "sessions", alive.ID().String()},
 		{"session", "sessions/" + alive.ID().String(), "Why it is alive"},
-		{"death", "sessions/" + dead.String(), "an operator ended it"},
+		{"death", "sessions/" + dead.String(), "an operator killed it"},
 		{"tree", "tree?path=/", "services"},
 		{"data", "tree?path=/config", `"limit": 3`},
 		{"binary", "tree?path=/binary", "00 01 ff"},
 		{"hostile", "tree?path=/services/web", "onerror"},
 		{"locks", "locks", "waits"},
-		{"members", "members", "Without it 2 of 3 voters would be left"},
+		{"members", "members", "2 of 3 voters remain"},
 		{"deaths", "deaths", dead.String()},
 		{"settings", "settings", "heartbeat_interval"},
 		{"principal", "sessions?principal=planted", alive.ID().String()},
@@ -97,7 +97,7 @@ func TestPages(t *testing.T) {
 				b.looks(look.width, 900, look.scheme)
 				b.visit(c.url(0, page.path))
 				b.shows(page.shows)
-				b.until(`document.getElementById("live").textContent.startsWith("Live") || !document.getElementById("content").dataset.follows`)
+				b.until(`document.getElementById("live").textContent.startsWith("Live") || !document.getElementById("content").dataset.reloadOn`)
 				if page.name == "overview" {
 					b.until(`document.querySelectorAll("#plots canvas").length === 8`)
 				}
@@ -112,15 +112,15 @@ func TestPages(t *testing.T) {
 		})
 	}
 	b.visit(c.url(0, "sessions/"+alive.ID().String()))
-	for _, of := range []string{"127.0.0.1:", planted + " (says so itself)", "digest:<script>window.planted=1</script>"} {
+	for _, of := range []string{"127.0.0.1:", planted + " (unverified)", "digest:<script>window.planted=1</script>"} {
 		b.shows(of)
 	}
 	for _, none := range []string{"sessions?principal=nobody", "sessions?principal=secret"} { // no password, and no hash
 		b.visit(c.url(0, none))
-		b.shows("No connection of such a client serves a session")
+		b.shows("No connected client with this principal has a session")
 	}
 	for _, page := range []struct{ path, shows string }{
-		{"sessions?principal=x&label=y", "principal: is looked for alone"},
+		{"sessions?principal=x&label=y", "principal: can be combined with owner only"},
 		{"sessions/0x1", "0x"},
 		{"sessions?owner=999", "owner: must be the number of a node, 1 to 254"},
 		{"sessions?min_age=old", "min_age: must be a duration"},
@@ -128,7 +128,7 @@ func TestPages(t *testing.T) {
 		{"tree?path=/none", "/none"},
 		{"deaths?cause=old", "cause: must be"},
 		{"deaths?scope=old", "scope: must be global or local"},
-		{"nothing", "There is no such page"},
+		{"nothing", "Page not found"},
 	} {
 		b.expect("Failed to load resource")
 		b.visit(c.url(0, page.path))

@@ -50,12 +50,12 @@ func TestPagesWithoutABrowser(t *testing.T) {
 		return string(body), answer.Request.URL
 	}
 	for _, tt := range []struct{ page, shows, not string }{
-		{"locks", "holds or lingers", "its session has ended"},
-		{"locks", "You may not read 1 of the entries here", "/locks/secret"},
-		{"locks?root=/locks/secret", "You may not read 1 of the entries here", "Nobody holds"},
-		{"tree?path=" + lock, "You may not read this entry.", "None."},
-		{"tree?path=/many", `data-follows="log"`, ">100<"},
-		{"tree?path=/many&after=099", `data-follows=""`, ">099<"},
+		{"locks", "holds or lock delay", "session ended"},
+		{"locks", "1 entry is hidden", "/locks/secret"},
+		{"locks?root=/locks/secret", "1 entry is hidden", "No locks here"},
+		{"tree?path=" + lock, "You have no permission to read this entry.", "None."},
+		{"tree?path=/many", `data-reload-on="log"`, ">100<"},
+		{"tree?path=/many&after=099", `data-reload-on=""`, ">099<"},
 	} {
 		if body, _ := ask(tt.page, nil); !strings.Contains(body, tt.shows) || strings.Contains(body, tt.not) {
 			t.Errorf("%s does not have %q, or has %q:\n%s", tt.page, tt.shows, tt.not, body)

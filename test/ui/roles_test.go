@@ -21,12 +21,12 @@ import (
 	"holdfast/session"
 	"holdfast/test/authfile"
 	"holdfast/test/timeout"
-	"holdfast/transport/guard"
+	"holdfast/transport/authz"
 	"holdfast/tree"
 )
 
-// Who has no token sees nothing, a reader sees everything and cannot act, an operator acts and is in the audit with name
-// and address, and no page of another origin acts in the operator's name. No token is ever shown.
+// Who has no token sees nothing, a reader sees everything and cannot act, an operator acts and is in the audit with
+// name and address, and no page of another origin acts in the operator's name. No token is ever shown.
 func TestRoles(t *testing.T) {
 	dir := t.TempDir()
 	roles := map[string]auth.Roles{
@@ -38,11 +38,11 @@ func TestRoles(t *testing.T) {
 		tokens[name] = token.Secret()
 	}
 	c := begin(t, func(cfg *config.Config) {
-		cfg.Auth.Mode, cfg.Auth.File = guard.Tokens, file
+		cfg.Auth.Mode, cfg.Auth.File = authz.Tokens, file
 		cfg.Auth.AuditFile = filepath.Join(dir, fmt.Sprint(cfg.Node, ".log"))
 	})
 	cl, err := client.New(client.Config{
-		Endpoints: []string{c.configs[0].Listen.Client}, Token: client.StaticToken(tokens["cleo"]), PlainToken: true,
+		Endpoints: []string{c.configs[0].Listen.Client}, Token: client.StaticToken(tokens["cleo"]), TokenWithoutTLS: true,
 	})
 	timeout.Check(t, err)
 	defer cl.Close() // the test is over
@@ -84,7 +84,7 @@ func TestRoles(t *testing.T) {
 		}
 		return answer.StatusCode, answer.Header.Get("WWW-Authenticate") + string(body)
 	}
-	kill := url.Values{"why": {"a test"}, "sure": {"yes"}}
+	kill := url.Values{"why": {"a test"}, "confirmed": {"yes"}}
 	for _, tt := range []struct {
 		who, method, page string
 		form              url.Values
@@ -98,22 +98,22 @@ func TestRoles(t *testing.T) {
 		{"carl", "GET", "settings", nil, "", 403, "reader"},
 		{"carl", "GET", "samples", nil, "", 403, "reader"},
 		{"carl", "GET", "tree", nil, "", 403, "reader"},
-		{"anna", "GET", "", nil, "", 200, "you are <b>token:anna</b>"},
+		{"anna", "GET", "", nil, "", 200, "signed in as <b>token:anna</b>"},
 		{"anna", "GET", "tree", nil, "", 200, "locks"},
 		{"anna", "GET", "locks", nil, "", 200, "token-holder"},
 		{"otto", "GET", "tree", nil, "", 200, "locks"},
 		{"otto", "GET", "locks", nil, "", 200, "token-holder"},
 		{"anna", "GET", of, nil, "", 200, "Why it is alive"},
 		{"anna", "POST", of + "/kill", kill, "", 403, "operator"},
-		{"otto", "GET", of, nil, "", 200, "End it"},
+		{"otto", "GET", of, nil, "", 200, "Kill session"},
 		{"otto", "POST", of + "/kill", kill, "http://elsewhere.example", 403, "cross-origin"},
-		{"otto", "POST", "tree/create", url.Values{"path": {"/"}, "name": {"x"}, "sure": {"yes"}}, "", 403, "client"},
-		{"otto", "POST", of + "/kill", kill, "", 200, "has ended"},
+		{"otto", "POST", "tree/create", url.Values{"path": {"/"}, "name": {"x"}, "confirmed": {"yes"}}, "", 403, "client"},
+		{"otto", "POST", of + "/kill", kill, "", 200, "was killed"},
 		{"otto", "GET", of, nil, "", 200, "token:otto"},
-		{"anna", "POST", "members/1/transfer", url.Values{"sure": {"yes"}}, "", 403, "operator"},
-		{"otto", "POST", "members/1/remove", url.Values{"sure": {"yes"}}, "", 403, "admin"},
-		{"otto", "POST", "members", url.Values{"node": {"9"}, "host": {"h"}, "sure": {"yes"}}, "", 403, "admin"},
-		{"ada", "POST", "members/3/demote", url.Values{"sure": {"no"}}, "", 200, "Take the vote of node 3?"},
+		{"anna", "POST", "members/1/transfer", url.Values{"confirmed": {"yes"}}, "", 403, "operator"},
+		{"otto", "POST", "members/1/remove", url.Values{"confirmed": {"yes"}}, "", 403, "admin"},
+		{"otto", "POST", "members", url.Values{"node": {"9"}, "host": {"h"}, "confirmed": {"yes"}}, "", 403, "admin"},
+		{"ada", "POST", "members/3/demote", url.Values{"confirmed": {"no"}}, "", 200, "Demote node 3?"},
 		{"ada", "POST", "members/9/demote", nil, "", 400, "must be the number of a member"},
 		{"ada", "POST", "members", url.Values{"node": {"9"}}, "", 400, "must be HOST:PORT"},
 		{"ada", "GET", "members", nil, "", 200, "Remove node 1"},
@@ -124,12 +124,12 @@ func TestRoles(t *testing.T) {
 				tt.shows, shown)
 		}
 	}
-	if _, shown := ask("anna", "GET", of, nil, ""); strings.Contains(shown, "End it") {
-		t.Error("a reader is offered an act")
+	if _, shown := ask("anna", "GET", of, nil, ""); strings.Contains(shown, "Kill session") {
+		t.Error("a reader is offered an action")
 	}
 	for who, offered := range map[string][2]bool{"anna": {false, false}, "otto": {true, false}, "ada": {true, true}} {
 		_, shown := ask(who, "GET", "members", nil, "")
-		if got := [2]bool{strings.Contains(shown, "lead…"), strings.Contains(shown, "Add…")}; got != offered {
+		if got := [2]bool{strings.Contains(shown, "Transfer leadership to"), strings.Contains(shown, "Add node…")}; got != offered {
 			t.Errorf("%s is offered to transfer leadership and to add nodes: %v, want %v", who, got, offered)
 		}
 	}

@@ -21,7 +21,7 @@ import (
 	"holdfast/session"
 	"holdfast/test/certs"
 	"holdfast/test/timeout"
-	"holdfast/transport/guard"
+	"holdfast/transport/authz"
 	"holdfast/transport/secure"
 )
 
@@ -44,14 +44,14 @@ func TestOverTLS(t *testing.T) {
 	})
 	b.visit(c.url(0, ""))
 	b.until(`document.getElementById("live").textContent === "Live"`)
-	b.shows("Nothing asks for attention")
+	b.shows("No problems")
 	b.visit(c.url(0, "members"))
 	b.fill("/ui/freeze", "for", "7m")
 	b.fill("/ui/freeze", "why", "a test")
-	b.press("Freeze…")
-	b.press("Yes, do it")
+	b.press("Freeze expiry…")
+	b.press("Confirm")
 	b.visit(c.url(0, ""))
-	b.shows("The cluster is frozen by")
+	b.shows("Expiry is frozen for")
 }
 
 // With certificates the browser's own says who it is. The node cannot pass it on to others, and a page says so.
@@ -67,7 +67,7 @@ func TestCertificates(t *testing.T) {
 	everywhere := secured(ca, secure.AuthRequire)
 	c := begin(t, func(cfg *config.Config) {
 		everywhere(cfg)
-		cfg.Auth.Mode, cfg.Auth.File = guard.Certificates, file
+		cfg.Auth.Mode, cfg.Auth.File = authz.Certificates, file
 		cfg.Auth.AuditFile = filepath.Join(dir, fmt.Sprint(cfg.Node, ".log"))
 	})
 	carl := ca.Client(config.Default().ClusterID, "carl")
@@ -105,19 +105,19 @@ func TestCertificates(t *testing.T) {
 		return answer.StatusCode, string(body), failed
 	}
 	of := "sessions/" + s.ID().String()
-	kill := url.Values{"why": {"a test"}, "sure": {"yes"}}
+	kill := url.Values{"why": {"a test"}, "confirmed": {"yes"}}
 	for _, tt := range []struct {
 		who, method, page string
 		form              url.Values
 		code              int
 		shows             string
 	}{
-		{"anna", "GET", "", nil, 200, "you are <b>" + name("anna") + "</b>"},
-		{"anna", "GET", "members", nil, 200, "certificates of browsers are not passed on"},
+		{"anna", "GET", "", nil, 200, "signed in as <b>" + name("anna") + "</b>"},
+		{"anna", "GET", "members", nil, 200, "cannot forward browser certificates"},
 		{"anna", "GET", of, nil, 200, "Why it is alive"},
 		{"anna", "POST", of + "/kill", kill, 403, "operator"},
 		{"nobody", "GET", "", nil, 401, "does not take the token or certificate"},
-		{"otto", "POST", of + "/kill", kill, 200, "has ended"},
+		{"otto", "POST", of + "/kill", kill, 200, "was killed"},
 	} {
 		code, shown, failed := ask(ca, tt.who, tt.method, 0, tt.page, tt.form)
 		if failed != nil || code != tt.code || !strings.Contains(shown, tt.shows) {
@@ -128,7 +128,7 @@ func TestCertificates(t *testing.T) {
 		timeout.Until(t, waitBound, lookInterval, fmt.Sprintf("the overview of node %d knows a leader", at+1),
 			func() (bool, string) {
 				_, shown, failed := ask(ca, "anna", "GET", at, "", nil)
-				return failed == nil && !strings.Contains(shown, "No leader is known: nothing is written"),
+				return failed == nil && !strings.Contains(shown, "No leader is known: no writes"),
 					fmt.Sprintf("%v\n%s", failed, shown)
 			})
 	}

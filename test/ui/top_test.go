@@ -119,7 +119,7 @@ func TestTop(t *testing.T) {
 	for i := range c.configs {
 		endpoints = append(endpoints, c.configs[i].Listen.Client)
 	}
-	x := inTerminal(t, file+" top --every 300ms --endpoints "+strings.Join(endpoints, ","))
+	x := inTerminal(t, file+" top --interval 300ms --endpoints "+strings.Join(endpoints, ","))
 
 	// The first picture: nodes, and the sessions in the order of their ends. What a client wrote is only text.
 	x.shows("service=second")
@@ -155,9 +155,9 @@ func TestTop(t *testing.T) {
 		return strings.Contains(s, "filter: service=second") && !strings.Contains(s, "service=first")
 	})
 	x.press("Enter")
-	x.shows("lives. Its timeout is 40s")
+	x.shows("is alive. Its timeout is 40s")
 	x.press("BSpace")
-	x.lacks("lives. Its")
+	x.lacks("is alive. Its")
 	x.press("Escape")
 	x.shows("service=first")
 

@@ -16,13 +16,13 @@ import (
 	"holdfast/test/authfile"
 	"holdfast/test/certs"
 	"holdfast/test/whole"
-	"holdfast/transport/guard"
+	"holdfast/transport/authz"
 	"holdfast/transport/secure"
 	"holdfast/tree"
 )
 
-// With auth: both over TLS, the name of a certificate has the roles of the file, and a token goes over TLS without a
-// further word. A certificate that the file does not have may do nothing, though TLS takes it.
+// With auth: both over TLS, the name of a certificate has the roles of the file, and a token needs no further setting
+// over TLS. A certificate outside the file may do nothing, though TLS accepts it.
 func TestRolesOfCertificates(t *testing.T) {
 	ca := certs.New(t)
 	id := config.Default().ClusterID
@@ -44,7 +44,7 @@ func TestRolesOfCertificates(t *testing.T) {
 			Nodes: secure.Require, Clients: secure.Require, ClientAuth: secure.AuthOptional,
 			Cert: f.Cert, Key: f.Key, CA: f.CA,
 		}
-		cfg.Auth = config.Auth{Mode: guard.Both, File: file}
+		cfg.Auth = config.Auth{Mode: authz.Both, File: file}
 	}}, func(c *whole.Cluster) {
 		t := c.T // the bubble's
 		as := func(name string) *client.TLS {
@@ -88,19 +88,19 @@ func TestRolesOfCertificates(t *testing.T) {
 	})
 }
 
-// Each role does with the SDK what docs/operations.md says: readers and operators read the tree and watch it, without a
-// session. What a role may not do is refused at once, with the role that it needs.
+// Each role can do with the SDK what docs/operations/security.md lists: readers and operators read the tree and watch
+// it, without a session. Other requests are refused at once, with the role that they need.
 func TestRolesWithTheSDK(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "auth.yaml")
 	tokens := authfile.Make(authfile.EachRole())
 	authfile.Write(t, file, tokens, authfile.EachRole())
 	whole.RunSetup(t, whole.Setup{Change: func(cfg *config.Config) {
-		cfg.Auth = config.Auth{Mode: guard.Tokens, File: file}
+		cfg.Auth = config.Auth{Mode: authz.Tokens, File: file}
 	}}, func(c *whole.Cluster) {
 		t := c.T // the bubble's
 		as := func(name string) *client.Client {
 			cl, err := client.New(client.Config{
-				Endpoints: []string{"n1:7400", "n2:7400", "n3:7400"}, Dial: c.Host(name).Dial, PlainToken: true,
+				Endpoints: []string{"n1:7400", "n2:7400", "n3:7400"}, Dial: c.Host(name).Dial, TokenWithoutTLS: true,
 				Token: client.StaticToken(tokens[name].Secret()),
 			})
 			if err != nil {

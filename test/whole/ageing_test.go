@@ -27,9 +27,9 @@ import (
 	"holdfast/tree"
 )
 
-// Ordinary use of a cluster that grows old. A year of a thousand sessions an hour would take days of a processor, so there
-// is a use every half hour, or usesAPeriod, and the bounds that they reach are as much smaller. Timeouts and intervals are
-// long, because a round costs the same however many sessions there are.
+// Ordinary use of a cluster that grows old. A year of a thousand sessions an hour would take days of a processor, so
+// the test uses a session every half hour, or usesAPeriod, with correspondingly smaller bounds. Timeouts and intervals
+// are long, because a round costs the same however many sessions there are.
 const (
 	usesAPeriod = 45
 	agePause    = 30 * time.Minute
@@ -70,7 +70,7 @@ func TestAgeing(t *testing.T) {
 	})
 }
 
-// aged is a cluster with its clients, and what was measured at the end of each period.
+// aged is a cluster with its clients, and the figures at the end of each period.
 type aged struct {
 	*fleet
 	clients []*client.Client
@@ -84,12 +84,12 @@ type aged struct {
 func newAged(t *testing.T) *aged {
 	t.Helper()
 	// A commit timeout is a message to each follower.
-	slow := []func(int, *node.Options){func(_ int, o *node.Options) { o.CommitTimeout = ageRound }}
+	slow := []func(int, *node.Options){func(_ int, o *node.Options) { o.Platform.CommitTimeout = ageRound }}
 	f := &fleet{t: t, options: slow, configure: func(i int, c *config.Config) {
 		c.Peers = c.Peers[max(i-3, 0):max(i+1, 3)]
 		c.Sessions.HeartbeatInterval, c.Sessions.MinTimeout, c.Sessions.MaxTimeout = ageRound, ageTimeout, ageTTL
 		c.Sessions.MaxStateBytes = ageStates
-		c.Raft.HeartbeatTimeout, c.Raft.StallLimit = ageRound, ageRound
+		c.Raft.HeartbeatTimeout, c.Raft.StallTimeout = ageRound, ageRound
 		c.Tuning.SnapshotInterval, c.Tuning.SnapshotThreshold, c.Tuning.TrailingLogs = time.Hour, 2000, 500
 	}}
 	f.simulate(3)
@@ -114,7 +114,7 @@ func (a *aged) opens(cl *client.Client) *client.Session {
 	return s
 }
 
-// grows lets a time of ordinary use pass. At its end the oldest node is replaced, and another one starts again.
+// grows lets a time of ordinary use pass. At its end the oldest node is replaced, and another node restarts.
 func (a *aged) grows(d time.Duration) {
 	a.t.Helper()
 	pause := min(agePause, d/usesAPeriod)
@@ -139,7 +139,7 @@ func (a *aged) grows(d time.Duration) {
 	a.oldest++
 }
 
-// use is what a program does that takes a lock: it opens a session, waits for the lock, writes, and closes. One of ten
+// use acts like a program that acquires a lock: it opens a session, waits for the lock, writes, and closes. One of ten
 // vanishes instead.
 func (a *aged) use() {
 	a.t.Helper()
@@ -179,7 +179,8 @@ func (a *aged) use() {
 	}
 }
 
-// measure notes what the process, the directories and the nodes keep. Of a metric it is the most of all nodes.
+// measure records the sizes of the process, the directories and the nodes. Of a metric it records the largest value of
+// all nodes.
 func (a *aged) measure() {
 	a.t.Helper()
 	time.Sleep(3 * ageTTL) // vanished clients are forgotten, TTLs are over
@@ -195,7 +196,7 @@ func (a *aged) measure() {
 			now[name] = max(now[name], value)
 		}
 	}
-	if used := now["holdfast_node_numbers_used_up"]; used != float64(a.oldest) {
+	if used := now["holdfast_node_numbers_retired"]; used != float64(a.oldest) {
 		a.t.Errorf("%.0f node numbers are used up, and %d nodes were removed", used, a.oldest)
 	}
 	a.periods = append(a.periods, now)
@@ -219,7 +220,7 @@ func directorySize(t *testing.T, dir string) (bytes float64) {
 	return bytes
 }
 
-// gauges reads a node's own gauges. Those with labels are added up.
+// gauges reads a node's own gauges, summed over labels.
 func gauges(t *testing.T, web *http.Client, url string) map[string]float64 {
 	t.Helper()
 	answer, err := web.Get(url) //nolint:noctx // nothing on a page waits
@@ -249,14 +250,15 @@ func gauges(t *testing.T, web *http.Client, url string) map[string]float64 {
 	return all
 }
 
-// mayGrow tells of each figure that may grow with a cluster's age how far it may. What is 0 has 64 bits: a million a
-// second last 584,542 years.
+// mayGrow lists the figures that may grow with a cluster's age, and how far. 0 stands for 64 bits: a million a second
+// last 584,542 years.
 var mayGrow = map[string]float64{
 	"holdfast_raft_term": 0, "holdfast_raft_commit_index": 0, "holdfast_applied_index": 0,
-	"holdfast_state_compared_index": 0, "holdfast_term_good_round": 0, "holdfast_certificate_bytes": ageStates / 8, "holdfast_node_numbers_used_up": 254,
+	"holdfast_state_compared_index": 0, "holdfast_term_good_round": 0, "holdfast_death_certificate_bytes": ageStates / 8, "holdfast_node_numbers_retired": 254,
 }
 
-// unsettled returns what grows with age: what is more at the end than at the half, by a tenth and what comes and goes.
+// unsettled returns the figures that grow with age: those that are higher at the end than at the half, by a tenth and
+// their normal variation.
 func unsettled(periods []map[string]float64) (findings []string) {
 	half, last := periods[len(periods)/2-1], periods[len(periods)-1]
 	for _, name := range slices.Sorted(maps.Keys(last)) {
@@ -275,7 +277,7 @@ func unsettled(periods []map[string]float64) (findings []string) {
 	return findings
 }
 
-// slack is what comes and goes of a figure.
+// slack is a figure's normal variation.
 func slack(name string) float64 {
 	switch {
 	case name == "heap", name == "directory", strings.HasSuffix(name, "_bytes"):
@@ -305,7 +307,7 @@ func (a *aged) table() string {
 	return b.String()
 }
 
-// kept looks that no session was lost that lived on, and ends the clients.
+// kept checks that no living session was lost, and ends the clients.
 func (a *aged) kept() {
 	a.t.Helper()
 	for i, s := range a.keepers {
@@ -336,8 +338,8 @@ func TestAgeingIsJudged(t *testing.T) {
 		"goroutines that do not end":    {"goroutines", 10, true},
 		"a heap that grows":             {"heap", 4 << 20, true},
 		"a log that is not truncated":   {"directory", 4 << 20, true},
-		"certificates below their room": {"holdfast_certificate_bytes", 1 << 16, false},
-		"certificates above their room": {"holdfast_certificate_bytes", 2 << 20, true},
+		"certificates below their room": {"holdfast_death_certificate_bytes", 1 << 16, false},
+		"certificates above their room": {"holdfast_death_certificate_bytes", 2 << 20, true},
 		"an index":                      {"holdfast_applied_index", 1e6, false},
 	} {
 		t.Run(name, func(t *testing.T) {

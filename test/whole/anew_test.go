@@ -18,7 +18,7 @@ import (
 	"holdfast/tree"
 )
 
-// onlooker notes what a client without a session is told.
+// onlooker records the events of a client without a session.
 type onlooker struct {
 	mu       sync.Mutex
 	entries  []string // guarded by mu
@@ -31,7 +31,7 @@ func (o *onlooker) note(list *[]string, what string) {
 	*list = append(*list, what)
 }
 
-// take returns what was noted since the last call.
+// take returns the records since the last call.
 func (o *onlooker) take() (entries, sessions []string) {
 	synctest.Wait()
 	o.mu.Lock()
@@ -41,7 +41,7 @@ func (o *onlooker) take() (entries, sessions []string) {
 	return entries, sessions
 }
 
-// watch notes what happens below /app, and to sessions, until ctx ends.
+// watch records changes below /app, and of sessions, until ctx ends.
 func (o *onlooker) watch(ctx context.Context, cl *client.Client) (done func()) {
 	var watching sync.WaitGroup
 	watching.Go(func() {
@@ -74,10 +74,10 @@ func (o *onlooker) watch(ctx context.Context, cl *client.Client) (done func()) {
 	return watching.Wait
 }
 
-// TestAClusterBegunAnew: a cluster is begun anew on new directories, under a client that watches, mirrors and reads. The
-// client is told that events are lost, and why, before the new log has come to the old one's index. Everything after
-// that is told, and reads show the new cluster.
-func TestAClusterBegunAnew(t *testing.T) {
+// TestANewClusterOnTheSameAddresses: a new cluster starts on new directories, under a client that watches, mirrors and
+// reads. The client learns that events are lost, and why, before the new log has reached the old log's index. It
+// receives every later event, and reads show the new cluster.
+func TestANewClusterOnTheSameAddresses(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		f := simulated(t, 3)
 		defer f.end()

@@ -9,7 +9,7 @@ import (
 	"holdfast/test/bubble"
 )
 
-// lags looks that a member has no vote while Raft's entries do not reach it, and gets it once they do.
+// lags checks that a member has no vote while Raft's entries do not reach it, and gets a vote once they do.
 func (f *fleet) lags(cl *client.Client, i int) {
 	f.t.Helper()
 	f.net.Choke(f.peers[i].Raft)
@@ -32,7 +32,8 @@ func (f *fleet) lags(cl *client.Client, i int) {
 	f.awaitMember(cl, i, "a vote", votes)
 }
 
-// A member gets its vote once it has caught up, also if it loses it and gets it again in the same term (J2).
+// A member gets its vote once it has caught up, also after a demotion and promotion in the same term (J2 add, promote,
+// demote).
 func TestJ2AMemberCatchesUpBeforeItVotes(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		f := simulated(t, 3)
@@ -53,7 +54,7 @@ func TestJ2AMemberCatchesUpBeforeItVotes(t *testing.T) {
 	})
 }
 
-// A leader that is cut off from the others does not know it for a while, and lists no members (J5).
+// A leader that is cut off from the others does not know it for a while, and lists no members (J5 the leader's list).
 func TestJ5ALeaderThatIsCutOffListsNoMembers(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		f := simulated(t, 3)

@@ -16,7 +16,7 @@ import (
 	"holdfast/test/whole"
 )
 
-// drained waits until nobody has to be waited for at a node.
+// drained waits until a node has no client left to wait for.
 func (f *fleet) drained(cl *client.Client, i int) client.Drain {
 	f.t.Helper()
 	for range 200 {
@@ -42,8 +42,9 @@ func (f *fleet) client(host string, endpoints ...string) *client.Client {
 	return cl
 }
 
-// The leader is drained: another node leads, the sessions go to the others without losing a promise, and nobody comes
-// back until the node is undrained. Its touches go on for whoever has not gone, and health says that it takes nobody.
+// The leader is drained: another node leads, the sessions move to the others without losing a promise, and none comes
+// back until the node is undrained. Remaining sessions can still be touched, and health reports that the node accepts
+// no clients.
 func TestDrain(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		f := simulated(t, 3)
@@ -80,7 +81,7 @@ func TestDrain(t *testing.T) {
 		if owners[node] > 0 {
 			t.Errorf("sessions by node: %v, want none on the drained one", owners)
 		}
-		// A client that knows this node alone is sent to the others.
+		// A client that only knows this node is sent to the others.
 		lost := f.client("lost", at)
 		defer func() { _ = lost.Close() }()
 		s, err := lost.Open(t.Context(), client.SessionOptions{Timeout: 10 * time.Second})
@@ -107,7 +108,7 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// A drain is refused, with the reason, when the others could not do without the node. With force it begins.
+// A drain is refused, with the reason, when the others could not do without the node. With force it starts.
 func TestDrainIsRefused(t *testing.T) {
 	refused := func(t *testing.T, cl *client.Client, f *fleet, i int, want string) {
 		t.Helper()
@@ -128,12 +129,12 @@ func TestDrainIsRefused(t *testing.T) {
 		if _, err := admin.DrainNode(t.Context(), f.peers[0].Client, 1, false); err != nil {
 			t.Fatal(err)
 		}
-		refused(t, admin, f, 1, "node 1 is being drained") // it has not heard of that yet
+		refused(t, admin, f, 1, "node 1 is being drained") // it does not know that yet
 		f.drained(admin, 0)
 		if _, err := admin.UndrainNode(t.Context(), f.peers[0].Client, 1); err != nil {
 			t.Fatal(err)
 		}
-		// Node 2 has not heard of that yet.
+		// Node 2 does not know that yet.
 		if _, err := admin.DrainNode(t.Context(), f.peers[1].Client, 2, false); err != nil {
 			t.Errorf("right after another node was undrained: %v", err)
 		}
@@ -142,7 +143,7 @@ func TestDrainIsRefused(t *testing.T) {
 		}
 		f.stop(2)
 		time.Sleep(5 * time.Second)
-		refused(t, admin, f, 0, "node 3 is not heard")
+		refused(t, admin, f, 0, "node 3 is not responding")
 		if _, err := admin.DrainNode(t.Context(), f.peers[0].Client, 1, true); err != nil {
 			t.Errorf("with force: %v", err)
 		}

@@ -12,7 +12,7 @@ import (
 	"holdfast/session"
 	"holdfast/test/sim/simnet"
 	"holdfast/test/whole"
-	"holdfast/transport/guard"
+	"holdfast/transport/authz"
 )
 
 // fleet are nodes that a test stops and starts in order, on a simulated network or on loopback.
@@ -72,11 +72,11 @@ func (f *fleet) start(i int) *whole.Life {
 	cfg, o := config.Default(), node.Options{}
 	if f.net != nil {
 		cfg.Node, cfg.Peers, cfg.DataDir = f.peers[i].Node, f.peers, filepath.Join(f.dir, fmt.Sprint(i))
-		o.Network = f.net.Host(fmt.Sprintf("n%d", i+1))
+		o.Platform.Network = f.net.Host(fmt.Sprintf("n%d", i+1))
 	} else {
 		cfg = f.configs[i]
 	}
-	cfg.Auth.Mode = guard.None
+	cfg.Auth.Mode = authz.None
 	if f.configure != nil {
 		f.configure(i, &cfg)
 	}

@@ -14,8 +14,8 @@ import (
 	"holdfast/test/bubble"
 )
 
-// A node that is to join says what it waits for, is taken in by an operator, and ignores the setting from then on. If
-// its peers name no other node it founds no cluster (J2).
+// A joining node reports what it waits for, is added by an operator, and ignores the setting from then on. If its peers
+// name no other node it founds no cluster (J2 add, promote, demote).
 func TestANodeThatJoinsWaitsForAnOperator(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		f := simulated(t, 3)
@@ -47,8 +47,8 @@ func TestANodeThatJoinsWaitsForAnOperator(t *testing.T) {
 	})
 }
 
-// A member that was added at run time and has lost its data directory is not taken in again on another one. The node
-// says so, and does not send its operator to a command that would change nothing; the command says so too (J2, J3).
+// A member that was added at run time and has lost its data directory is not added again on another directory. The node
+// reports this, and does not suggest a command that would change nothing; the command reports it too (J2, J3 removal).
 func TestAnAddedNodeThatHasLostItsDirectory(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		f := simulated(t, 3)

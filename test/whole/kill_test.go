@@ -13,23 +13,23 @@ import (
 	"holdfast/node/config"
 	"holdfast/session"
 	"holdfast/test/authfile"
-	"holdfast/transport/guard"
+	"holdfast/transport/authz"
 )
 
-// An operator ends all sessions of a caller whom the nodes know by its token: at whatever node they are, and local
-// ones, which their own nodes alone know. Nobody else's session ends, also not those of a caller with a longer name.
+// An operator ends all sessions of a caller whom the nodes know by its token: at all nodes, and local sessions, which
+// only their own nodes know. Sessions of other callers live on, also those of a caller with a longer name.
 func TestKillTheSessionsOfACaller(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "auth.yaml")
 	tokens := map[string]auth.Token{"web": auth.NewToken(), "webhook": auth.NewToken(), "ops": auth.NewToken()}
 	authfile.Write(t, file, tokens, map[string]auth.Roles{"web": auth.Client, "webhook": auth.Client, "ops": auth.Operator})
 	RunSetup(t, Setup{Change: func(cfg *config.Config) {
-		cfg.Auth.Mode, cfg.Auth.File = guard.Tokens, file
+		cfg.Auth.Mode, cfg.Auth.File = authz.Tokens, file
 		cfg.Sessions.Local = true
 	}}, func(c *Cluster) {
 		t, ctx := c.T, context.Background()
 		at := func(host, name string, nodes ...string) *client.Client {
 			cl, err := client.New(client.Config{
-				Endpoints: nodes, OnlyEndpoints: true, Dial: c.Host(host).Dial, PlainToken: true,
+				Endpoints: nodes, OnlyEndpoints: true, Dial: c.Host(host).Dial, TokenWithoutTLS: true,
 				Token: client.StaticToken(tokens[name].Secret()),
 			})
 			if err != nil {

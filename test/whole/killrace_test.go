@@ -14,7 +14,7 @@ import (
 	"holdfast/node/config"
 	"holdfast/session"
 	"holdfast/test/authfile"
-	"holdfast/transport/guard"
+	"holdfast/transport/authz"
 )
 
 // ends are clients that open sessions while operators kill them.
@@ -30,7 +30,7 @@ type ends struct {
 // at returns a client with a token, at one node.
 func (e *ends) at(host, token, node string) *client.Client {
 	cl, err := client.New(client.Config{
-		Endpoints: []string{node + ":7400"}, OnlyEndpoints: true, Dial: e.c.Host(host).Dial, PlainToken: true,
+		Endpoints: []string{node + ":7400"}, OnlyEndpoints: true, Dial: e.c.Host(host).Dial, TokenWithoutTLS: true,
 		Token: client.StaticToken(e.tokens[token].Secret()),
 	})
 	if err != nil {
@@ -57,7 +57,8 @@ func (e *ends) opens(cl *client.Client, count int, label string) {
 	}
 }
 
-// kills kills sessions, and checks that each was killed by this call, is about to be by another one (M6), or has ended.
+// kills kills sessions, and checks that each was killed by this call, is being killed by another (M6 closing sessions
+// stay), or has ended.
 func (e *ends) kills(ops *client.Client, ids []session.ID) {
 	if len(ids) == 0 {
 		return
@@ -99,7 +100,7 @@ func (e *ends) of(ops *client.Client, principal, label string) (ids []session.ID
 	return ids
 }
 
-// judge checks how a session of a caller whom operators killed has ended.
+// judge checks the end of a session whose caller operators killed.
 func (e *ends) judge(id session.ID, s *client.Session) {
 	t := e.c.T
 	select {
@@ -118,9 +119,9 @@ func (e *ends) judge(id session.ID, s *client.Session) {
 }
 
 // Operators at all nodes kill the sessions of a caller and those with a label at the same time, while the caller opens
-// more. Each kill is answered with the end of the session, that another kill ends it, or that it has ended. Every
-// session that was killed says so, one kill of each was answered so, none is left in the end, and nobody else's session
-// ends.
+// more. Each kill is answered: the session ended, another kill is ending it, or it has ended before. Every killed
+// session reports its kill, exactly one kill of each was answered so, none is left in the end, and sessions of other
+// callers live on.
 func TestKillsBesideOpens(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "auth.yaml")
 	e := &ends{
@@ -129,7 +130,7 @@ func TestKillsBesideOpens(t *testing.T) {
 	}
 	authfile.Write(t, file, e.tokens, map[string]auth.Roles{"web": auth.Client, "db": auth.Client, "ops": auth.Operator})
 	RunSetup(t, Setup{Change: func(cfg *config.Config) {
-		cfg.Auth.Mode, cfg.Auth.File = guard.Tokens, file
+		cfg.Auth.Mode, cfg.Auth.File = authz.Tokens, file
 		cfg.Sessions.Local = true
 	}}, func(c *Cluster) {
 		e.c = c
@@ -166,7 +167,7 @@ func TestKillsBesideOpens(t *testing.T) {
 		killing.Wait()
 		early := len(e.killed)
 		last := e.at("last", "ops", c.Names[1])
-		for range 100 { // nobody opens any more
+		for range 100 { // no session is opened any more
 			ids := e.of(last, "token:web", "")
 			if len(ids) == 0 {
 				break

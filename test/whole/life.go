@@ -12,6 +12,7 @@ import (
 
 	"holdfast/node"
 	"holdfast/node/config"
+	"holdfast/node/health"
 	"holdfast/session"
 	"holdfast/test/loopback"
 )
@@ -25,15 +26,15 @@ type Life struct {
 	err error
 }
 
-// Begin begins a life of a node. What the options leave out is that of tests: no log, and a disk that is half full,
-// because this machine's disk is not the test's.
+// Begin starts a life of a node. Missing options are those of tests: no log, and a disk that is half full, because this
+// machine's disk is not the test's.
 func Begin(cfg config.Config, o node.Options) (*Life, error) {
 	o.Version = cmp.Or(o.Version, "test")
 	if o.Logger == nil {
 		o.Logger = hclog.NewNullLogger()
 	}
-	if o.Measures.Disk == nil {
-		o.Measures.Disk = func() (node.Disk, error) { return node.Disk{Size: 2 << 30, Free: 1 << 30}, nil }
+	if o.Platform.Measures.Disk == nil {
+		o.Platform.Measures.Disk = func() (health.Disk, error) { return health.Disk{Size: 2 << 30, Free: 1 << 30}, nil }
 	}
 	n, err := node.New(cfg, o)
 	if err != nil {
@@ -55,7 +56,7 @@ func (l *Life) Stop() error {
 	return l.err
 }
 
-// Serves waits until the node serves. The error says why it has ended instead.
+// Serves waits until the node serves. The error is why it has ended instead.
 func (l *Life) Serves() error {
 	select {
 	case <-l.Ready():
@@ -65,7 +66,7 @@ func (l *Life) Serves() error {
 	}
 }
 
-// StopAll stops nodes at once, and fails the test with what went wrong.
+// StopAll stops nodes at once, and fails the test with their errors.
 func StopAll(tb testing.TB, all ...*Life) {
 	tb.Helper()
 	var stopping sync.WaitGroup
@@ -99,7 +100,7 @@ func OnLoopback(tb testing.TB, size int) []config.Config {
 	return all
 }
 
-// PeerOf returns where node i is, counted from 0, whose host in a bubble is n1, n2 and so on.
+// PeerOf returns the addresses of node i, counted from 0, whose host in a bubble is n1, n2 and so on.
 func PeerOf(i int) config.Peer {
 	host := fmt.Sprintf("n%d", i+1)
 	return config.Peer{Node: session.Node(i + 1), Raft: host + ":7401", Peer: host + ":7402", Client: host + ":7400"}

@@ -84,8 +84,8 @@ func (n *stranger) streamed(to holdfastv1.SessionService_ConnectClient, what, pa
 	n.opened(what, parent)
 }
 
-// What is no trace counts as none, in metadata of a call and in a message of a stream: the request is served, its span
-// begins a trace of its own, and the stream lives on.
+// A malformed trace counts as none, in metadata of a call and in a message of a stream: the request is served, its span
+// starts a new trace, and the stream lives on.
 func TestMalformedTracesCountAsNone(t *testing.T) {
 	s := newSpans()
 	whole.RunSetup(t, whole.Setup{Spans: s.exporter}, func(c *whole.Cluster) {

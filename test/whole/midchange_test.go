@@ -13,7 +13,7 @@ import (
 	"holdfast/test/bubble"
 )
 
-// die ends a node as a crash does: its host is gone, and it hands nothing over.
+// die ends a node like a crash: its host is gone, and it transfers nothing.
 func (f *fleet) die(i int) {
 	f.t.Helper()
 	f.net.Kill(f.host(i))
@@ -35,7 +35,7 @@ func (f *fleet) within(what string, d time.Duration, do func(context.Context) er
 	f.t.Fatalf("%s: not within %v: %v", what, d, err)
 }
 
-// agree waits until all nodes but some know of the same members, and one of them leads.
+// agree waits until all nodes but some know the same members, and one of them leads.
 func (f *fleet) agree(but ...int) {
 	f.t.Helper()
 	var said []string
@@ -74,7 +74,7 @@ type midChange struct {
 	// begin prepares, and returns the node that is changed.
 	begin func(f *fleet, cl *client.Client) int
 	do    func(ctx context.Context, f *fleet, cl *client.Client, i int) error
-	// done is what the member must be at last.
+	// done reports whether the member is in its final state.
 	done func(*client.Member) bool
 }
 
@@ -118,8 +118,9 @@ func midChanges() []midChange {
 	}
 }
 
-// The leader dies at some moment of a change: before it is committed, between two steps, or just before the end.
-// Whoever leads next brings it about, the operator's repeat is no second change, and all nodes agree (J1).
+// The leader dies at some moment of a change: before it is committed, between two steps, or just before the end. The
+// next leader completes the change, the operator's repeat is no second change, and all nodes agree (J1 membership in
+// the log).
 func TestTheLeaderDiesInTheMiddleOfAChange(t *testing.T) {
 	for _, of := range midChanges() {
 		for _, after := range []time.Duration{
@@ -176,15 +177,15 @@ func diesAfter(t *testing.T, of midChange, after time.Duration) {
 	t.Logf("the change that was begun: %v", begun)
 }
 
-// The settings of a node that was removed count no more: otherwise every other node would warn of them, and an alert
-// would be on, until each of them is restarted.
+// The settings of a removed node no longer count: otherwise every other node would warn about them, and an alert would
+// fire, until each of them is restarted.
 func TestSettingsOfARemovedNode(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		f := simulated(t, 3)
 		defer f.end()
 		cl := f.operator(0, 1, 2)
 		defer cl.Close()
-		f.configure = func(_ int, c *config.Config) { c.Raft.StallLimit += time.Second }
+		f.configure = func(_ int, c *config.Config) { c.Raft.StallTimeout += time.Second }
 		i := f.observer(cl)
 		warned := func() (nodes int) {
 			for _, n := range f.nodes[:3] {
@@ -211,8 +212,8 @@ func TestSettingsOfARemovedNode(t *testing.T) {
 	})
 }
 
-// A dead node that is to be removed is not waited for as long as one with clients: after a few looks without an answer
-// it is gone (J3). An operator who allows hours for drains does not wait for hours.
+// For a dead node that is to be removed, the wait is shorter than for a node with clients: after a few attempts without
+// an answer it is gone (J3 removal). An operator who allows hours for drains does not wait for hours.
 func TestJ3ADeadNodeIsNotWaitedFor(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		f := simulated(t, 3)

@@ -27,7 +27,8 @@ func (f *fleet) observer(cl *client.Client) int {
 }
 
 // Observers serve clients for as long as the cluster runs: they stay without a vote over time and a restart, and a
-// session at them outlives a change of leader. A repeat of the command that added one changes nothing (J2).
+// session at them outlives a change of leader. A repeat of the command that added one changes nothing (J2 add, promote,
+// demote).
 func TestObserversAreAPermanentRole(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		f := simulated(t, 3)
@@ -64,8 +65,8 @@ func TestObserversAreAPermanentRole(t *testing.T) {
 	})
 }
 
-// DemoteMember takes the vote of a follower and of the leader, which hands leadership over first. Both go on to serve,
-// and get their votes back (J2).
+// DemoteMember demotes a follower and the leader, which transfers leadership first. Both continue to serve, and are
+// promoted again (J2).
 func TestMembersAreDemotedAndPromotedAgain(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		f := simulated(t, 5)
@@ -100,8 +101,8 @@ func TestMembersAreDemotedAndPromotedAgain(t *testing.T) {
 	})
 }
 
-// Observers count for no quorum: without two of three voters nobody leads and nothing expires, however many observers
-// run. With one of the voters back the sessions live on (J2, I8).
+// Observers count for no quorum: without two of three voters there is no leader and nothing expires, however many
+// observers run. With one of the voters back the sessions live on (J2, I8 a sick server kills nobody).
 func TestObserversCountForNoQuorum(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		f := simulated(t, 3)

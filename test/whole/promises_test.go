@@ -21,14 +21,15 @@ const (
 	hop      = time.Millisecond
 )
 
-// least is what a healthy cluster promises at least for a touch, counted from its sending: the timeout less a hundredth,
-// a millisecond, and one interval (S1, S3), which a heartbeat's way may lengthen.
+// least is what a healthy cluster promises at least for a touch, counted from its sending: the timeout less a
+// hundredth, a millisecond, and one interval (S1 confirmed touches, S3 length of a promise), which a heartbeat's way
+// may lengthen.
 func least(timeout time.Duration) time.Duration {
 	return timeout - timeout/100 - time.Millisecond - interval - 2*hop
 }
 
-// within is how long after the sending of a touch its promise is told at the latest: two intervals and the way to the
-// node and back, and of two heartbeats.
+// within bounds the time from the sending of a touch to its promise: two intervals and the way to the node and back,
+// and of two heartbeats.
 const within = 2*interval + 4*hop
 
 var timeouts = map[time.Duration]float64{4 * time.Second: 0.86, 5 * time.Second: 0.88, 10 * time.Second: 0.92}

@@ -13,9 +13,9 @@ import (
 	"holdfast/tree"
 )
 
-// TestWatchOfANodeThatIsCutOff: a watch that began at a read-only node, which is cut off from the others, goes on at a
-// node with a leader as soon as its client reaches one, and hears of every change that the first node has missed (I11,
-// N5).
+// TestWatchOfANodeThatIsCutOff: a watch that started at a read-only node, which is cut off from the others, continues
+// at a node with a leader as soon as its client reaches one, and receives every change that the first node has missed
+// (I11 no event missing, N5 read-write nodes first).
 func TestWatchOfANodeThatIsCutOff(t *testing.T) {
 	readOnly := func(cfg *config.Config) { cfg.ReadOnly = true }
 	whole.RunSetup(t, whole.Setup{Change: readOnly}, func(c *whole.Cluster) {

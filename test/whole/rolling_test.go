@@ -54,7 +54,7 @@ type crowd struct {
 	holds    []*recipes.Hold
 	watchers sync.WaitGroup
 	quit     context.CancelFunc
-	// heard counts the events that each watch was told.
+	// heard counts the events that each watch received.
 	mu    sync.Mutex
 	heard []int // guarded by mu
 }
@@ -100,7 +100,7 @@ func newCrowd(f *fleet, sessions, clients int) *crowd {
 	return c
 }
 
-// watch counts the children of a path that a watch is told, from now on.
+// watch counts the children of a path that a watch reports, from now on.
 func (c *crowd) watch(ctx context.Context, s *client.Session) {
 	c.mu.Lock()
 	at := len(c.heard)
@@ -132,7 +132,7 @@ func (c *crowd) watch(ctx context.Context, s *client.Session) {
 	<-set
 }
 
-// rolled restarts all nodes, the leader last, and looks at what became of the crowd.
+// rolled restarts all nodes, the leader last, and checks the crowd.
 func (c *crowd) rolled() {
 	watched := c.watched()
 	wrote := c.writes()
@@ -173,7 +173,7 @@ func (c *crowd) rolled() {
 	}
 }
 
-// allHeard waits until each watch has heard of so many events, and looks that none hears more.
+// allHeard waits until each watch has received the expected events, and checks that none receives more.
 func (c *crowd) allHeard(created int) {
 	enough := func() (all bool) {
 		c.mu.Lock()
@@ -199,8 +199,7 @@ func (c *crowd) allHeard(created int) {
 	}
 }
 
-// writes creates entries that the watches are told of, until the function that it returns is called, which returns how
-// many it has created.
+// writes creates entries for the watches, until the returned function is called, which returns how many it has created.
 func (c *crowd) writes() (stop func() int) {
 	quit, created := make(chan struct{}), make(chan int, 1)
 	go func() {
@@ -224,8 +223,8 @@ func (c *crowd) writes() (stop func() int) {
 	return func() int { close(quit); return <-created }
 }
 
-// watched looks at the promises of all sessions, until the function that it returns is called. That returns the longest
-// time that one was without a promise, and the least that was left of one.
+// watched checks the promises of all sessions, until the returned function is called. It returns the longest time that
+// a session was without a promise, and the shortest remaining promise.
 func (c *crowd) watched() (stop func() (gap, least time.Duration)) {
 	quit, done := make(chan struct{}), make(chan struct{})
 	var gap time.Duration

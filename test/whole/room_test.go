@@ -10,6 +10,7 @@ import (
 
 	"holdfast/client"
 	"holdfast/node"
+	"holdfast/node/health"
 	"holdfast/session"
 	"holdfast/test/bubble"
 )
@@ -31,7 +32,7 @@ func (d *disks) set(free uint64, nodes ...int) {
 }
 
 func (d *disks) options(i int, o *node.Options) {
-	o.Measures.Disk = func() (node.Disk, error) { return node.Disk{Size: 1000 << 20, Free: d[i].Load() << 20}, nil }
+	o.Platform.Measures.Disk = func() (health.Disk, error) { return health.Disk{Size: 1000 << 20, Free: d[i].Load() << 20}, nil }
 }
 
 // wantFull fails the test unless err is a refusal for want of room on a disk.
@@ -42,9 +43,9 @@ func wantFull(t *testing.T, doing string, err error) {
 	}
 }
 
-// O5: while no quorum has room on its disks, opens and writes of the tree are refused at every node. Sessions are kept,
-// they are closed, and they expire. A full disk that no quorum needs stops nobody. A leader hands over to the only node
-// with room, though it does not help.
+// O5: while no quorum has room on its disks, opens and writes of the tree are refused at every node. Sessions are kept
+// alive, closed, and expire. A full disk that no quorum needs stops no client. A leader transfers leadership to the
+// only node with room, though that does not help.
 func TestFullDisks(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		free := roomy()

@@ -10,8 +10,9 @@ import (
 	"holdfast/test/whole"
 )
 
-// What an application asks the SDK for is below its own span: a resume and an upgrade on a stream, and the close by a
-// token, which is a call of its own. What the SDK does by itself later, such as a move, is in no trace of the caller.
+// An application's requests to the SDK are below the application's span: a resume and an upgrade on a stream, and the
+// close by a token, which is a separate call. Later work of the SDK on its own, such as a move, is in no trace of the
+// caller.
 func TestTracesOfTheSDK(t *testing.T) {
 	s := newSpans()
 	locals := func(cfg *config.Config) { cfg.Sessions.Local = true }

@@ -24,7 +24,7 @@ import (
 	"holdfast/node/config"
 	"holdfast/session"
 	"holdfast/test/authfile"
-	"holdfast/transport/guard"
+	"holdfast/transport/authz"
 )
 
 // output collects what nodes and clients write.
@@ -53,7 +53,7 @@ func (c *Cluster) as(host string, token client.TokenSource, log io.Writer, diges
 		endpoints = append(endpoints, n+":7400")
 	}
 	cl, err := client.New(client.Config{
-		Endpoints: endpoints, Dial: c.Host(host).Dial, Token: token, PlainToken: true, Digests: digests,
+		Endpoints: endpoints, Dial: c.Host(host).Dial, Token: token, TokenWithoutTLS: true, Digests: digests,
 		Logger: hclog.New(&hclog.LoggerOptions{Level: hclog.Trace, Output: log}),
 	})
 	if err != nil {
@@ -62,8 +62,8 @@ func (c *Cluster) as(host string, token client.TokenSource, log io.Writer, diges
 	return cl
 }
 
-// A client whose token is replaced goes on: it asks the source again. One whose token is taken away keeps its session
-// until the promise runs out, and a client with too few roles is told which it lacks.
+// A client whose token is replaced continues: it asks the source again. A client whose token is removed keeps its
+// session until the promise runs out, and a client with too few roles learns which role it needs.
 func TestTokensOfTheSDK(t *testing.T) {
 	dir := t.TempDir()
 	file, mine := filepath.Join(dir, "auth.yaml"), filepath.Join(dir, "token")
@@ -76,7 +76,7 @@ func TestTokensOfTheSDK(t *testing.T) {
 		}
 	}
 	hold(first)
-	setup := Setup{Change: func(cfg *config.Config) { cfg.Auth.Mode, cfg.Auth.File = guard.Tokens, file }}
+	setup := Setup{Change: func(cfg *config.Config) { cfg.Auth.Mode, cfg.Auth.File = authz.Tokens, file }}
 	RunSetup(t, setup, func(c *Cluster) {
 		cl := c.as("app", client.TokenFile(mine), io.Discard)
 		defer cl.Close()
@@ -124,8 +124,8 @@ func TestTokensOfTheSDK(t *testing.T) {
 	})
 }
 
-// Nothing that a cluster and its clients write in their life shows a secret: not the logs at trace, not /metrics, not
-// the answers about nodes and sessions, and no file of a node but those that must hold it.
+// No output of a cluster and its clients shows a secret: not the logs at trace, not /metrics, not the answers about
+// nodes and sessions, and no file of a node but those that must hold it.
 func TestNoSecretGetsOut(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "auth.yaml")
 	tokens := map[string]auth.Token{"app": auth.NewToken(), "ops": auth.NewToken()}
@@ -137,7 +137,7 @@ func TestNoSecretGetsOut(t *testing.T) {
 		"password": password,
 	}
 	var log output
-	setup := Setup{Log: &log, Change: func(cfg *config.Config) { cfg.Auth.Mode, cfg.Auth.File = guard.Tokens, file }}
+	setup := Setup{Log: &log, Change: func(cfg *config.Config) { cfg.Auth.Mode, cfg.Auth.File = authz.Tokens, file }}
 	RunSetup(t, setup, func(c *Cluster) {
 		ctx := context.Background()
 		cl := c.as("app", client.StaticToken(tokens["app"].Secret()), &log, "app:"+password)
@@ -204,11 +204,11 @@ func (c *Cluster) scrape(node, token string) string {
 	return string(body)
 }
 
-// search looks for secrets in all that was written, and in the files of the nodes.
+// search searches for secrets in all output, and in the files of the nodes.
 func (c *Cluster) search(secrets map[string]string, written string) {
 	c.T.Helper()
 	for _, must := range []string{
-		"token:app", "holdfast_operator_acts_total", "call refused", "reload auth_file", "outcome=failed",
+		"token:app", "holdfast_operator_actions_total", "call denied", "reload auth_file", "outcome=failed",
 	} {
 		if !strings.Contains(written, must) {
 			c.T.Errorf("what was written has no %q: this test does not look at what it should", must)

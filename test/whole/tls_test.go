@@ -18,8 +18,8 @@ import (
 	"holdfast/tree"
 )
 
-// Clients with certificates, over whole nodes: access lists know them by their subjects, a client that speaks plain is
-// told why it gets nothing, and the CA of some clients goes away without a restart and without a session lost.
+// Clients with certificates, over whole nodes: access lists identify them by their subjects, a client without TLS
+// learns why it is refused, and the CA of some clients is removed without a restart and without losing a session.
 func TestClientsOverTLS(t *testing.T) {
 	ca, guests := certs.New(t), certs.New(t)
 	clientCA := filepath.Join(ca.Dir, "clients.pem")

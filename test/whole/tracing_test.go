@@ -134,7 +134,7 @@ const theirs = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 func leaderOf(c *whole.Cluster) int {
 	web := whole.Browser(c.Host("operator"))
 	for i, name := range c.Names {
-		if n, err := whole.Metric(web, "http://"+name+":7403/metrics", "holdfast_leads"); err == nil && n == 1 {
+		if n, err := whole.Metric(web, "http://"+name+":7403/metrics", "holdfast_is_leader"); err == nil && n == 1 {
 			return i + 1
 		}
 	}
@@ -213,7 +213,7 @@ func TestTraces(t *testing.T) {
 		s.hide(credential, strings.Split(credential, ".")[1])
 		s.reset()
 
-		if err := second.Close(); err != nil { // nobody touches the session any more
+		if err := second.Close(); err != nil { // the session is touched no longer
 			c.T.Fatal(err)
 		}
 		time.Sleep(30 * time.Second)

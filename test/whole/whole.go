@@ -1,5 +1,5 @@
 // Package whole runs whole nodes in the process of a test: three in a bubble of [testing/synctest], or any number on
-// loopback. It is for tests of what clients build on them.
+// loopback. It is for tests of programs that clients build on them.
 package whole
 
 import (
@@ -23,10 +23,11 @@ import (
 	"holdfast/learner"
 	"holdfast/node"
 	"holdfast/node/config"
+	"holdfast/node/health"
 	"holdfast/session"
 	"holdfast/test/bubble"
 	"holdfast/test/sim/simnet"
-	"holdfast/transport/guard"
+	"holdfast/transport/authz"
 )
 
 // Cluster is three whole nodes and their clients in a bubble.
@@ -34,25 +35,25 @@ type Cluster struct {
 	*simnet.Network
 	// T is the bubble's.
 	T *testing.T
-	// Names are those of the nodes' hosts.
+	// Names are the names of the nodes' hosts.
 	Names []string
-	// Setup is how the nodes differ from nodes by default. Dir has their data directories.
+	// Setup is how the nodes differ from the default. Dir has their data directories.
 	Setup Setup
 	Dir   string
 }
 
-// Setup says how the nodes of a cluster differ from nodes by default. The zero value leaves them as they are.
+// Setup describes how the nodes of a cluster differ from the default. The zero value is the default.
 type Setup struct {
 	// Change changes each configuration.
 	Change func(cfg *config.Config)
-	// Spans returns what takes the spans of a node.
+	// Spans returns the exporter of a node's spans.
 	Spans func(of session.Node) sdktrace.SpanExporter
 	// Log gets the log of all nodes, at the level trace.
 	Log io.Writer
-	// Telling bounds what each node keeps to tell watches.
-	Telling learner.Telling
+	// WatchLimits bounds the changes that each node keeps for watches.
+	WatchLimits learner.WatchLimits
 	// Disk returns how much room the disk of a node has; nil: half of it is free.
-	Disk func(of session.Node) node.Disk
+	Disk func(of session.Node) health.Disk
 }
 
 // logger returns the logger of a node.
@@ -96,17 +97,20 @@ func (c *Cluster) start() (nodes []*Life) {
 	}
 	for i, name := range c.Names {
 		cfg := config.Default()
-		cfg.Auth.Mode = guard.None
+		cfg.Auth.Mode = authz.None
 		cfg.Node, cfg.DataDir, cfg.Peers = peers[i].Node, filepath.Join(c.Dir, name), peers
 		if c.Setup.Change != nil {
 			c.Setup.Change(&cfg)
 		}
-		o := node.Options{Logger: c.Setup.logger(name), Network: c.Host(name), Telling: c.Setup.Telling}
+		o := node.Options{
+			Logger:   c.Setup.logger(name),
+			Platform: node.Platform{Network: c.Host(name), WatchLimits: c.Setup.WatchLimits},
+		}
 		if c.Setup.Spans != nil {
-			o.Spans = c.Setup.Spans(cfg.Node)
+			o.Platform.Spans = c.Setup.Spans(cfg.Node)
 		}
 		if c.Setup.Disk != nil {
-			o.Measures.Disk = func() (node.Disk, error) { return c.Setup.Disk(cfg.Node), nil }
+			o.Platform.Measures.Disk = func() (health.Disk, error) { return c.Setup.Disk(cfg.Node), nil }
 		}
 		n, err := Begin(cfg, o)
 		if err != nil {
@@ -117,7 +121,7 @@ func (c *Cluster) start() (nodes []*Life) {
 	return nodes
 }
 
-// Client returns a client on a host of its own, with a name that no other client has. A test may kill the host.
+// Client returns a client on its own host, with a unique name. A test may kill the host.
 func (c *Cluster) Client(host string) *client.Client {
 	c.T.Helper()
 	return c.ClientWith(host, nil)

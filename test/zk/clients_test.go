@@ -122,7 +122,7 @@ func (p *partner) ends(t *testing.T) {
 
 // TestReadOnlyClients stops two of three nodes. At the third, which is read-only then, clients of Java, C and kazoo get
 // sessions of that node: they read, and their writes are refused. A session of the cluster has no connection there
-// meanwhile (Z9), and goes on afterwards. The others get sessions of the cluster once it is back.
+// meanwhile (Z9 read-only), and goes on afterwards. The others get sessions of the cluster once it is back.
 func TestReadOnlyClients(t *testing.T) {
 	needClients(t)
 	nodes := nodesOf(t, "--read-only", "on", "--local-sessions", "on")

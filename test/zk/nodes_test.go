@@ -40,7 +40,7 @@ func nodesOf(t *testing.T, flags ...string) []*node {
 			file, "run", "--node", fmt.Sprint(n + 1), "--data-dir", filepath.Join(dir, "data"),
 			"--peers", strings.Join(peers, ","), "--log-level", "warn",
 			"--client-listen", address(n, 0), "--raft-listen", address(n, 1), "--peer-listen", address(n, 2),
-			"--http-listen", address(n, 3), "--zk-listen", address(n, 4), "--zk-words", allWords,
+			"--http-listen", address(n, 3), "--zk-listen", address(n, 4), "--zk-4lw-commands", allWords,
 		}
 		one := &node{
 			address: address(n, 4), clients: address(n, 0),

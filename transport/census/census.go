@@ -1,4 +1,4 @@
-// Package census knows the connections of clients that a node has, on all of its ports, and tells which are busiest.
+// Package census knows the client connections of a node, on all its ports, and finds the busiest.
 package census
 
 import (
@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// Interval is how often the counters of all connections are noted, for rates.
+	// Interval is the interval at which the counters of all connections are sampled, for rates.
 	Interval = 5 * time.Second
-	// Interest is for how long after the last question: a node that nobody asks does nothing.
+	// Interest is the time after the last query for which sampling continues: a node without queries does nothing.
 	Interest = time.Minute
-	// least and most bound the age of a note that a rate counts from. A younger one makes rates of a few requests, and
-	// between an older one and now nobody has asked.
-	least, most = time.Second, 3 * Interval
+	// minAge and limit bound the age of a sample for a rate. With a younger sample, rates would come from a few
+	// requests. A sample is older than limit only if no query came since.
+	minAge, maxAge = time.Second, 3 * Interval
 )
 
-// Protocol is what a connection speaks.
+// Protocol is the protocol of a connection.
 type Protocol uint8
 
 // Protocols of clients.
@@ -30,32 +30,33 @@ const (
 	ZooKeeper
 )
 
-// Source is a connection as the census asks it. Its methods return at once, and are safe for concurrent use.
+// Source is a connection as the census sees it. Its methods return at once, and are safe for concurrent use.
 type Source interface {
 	// Requests counts the client's messages.
 	Requests() uint64
 	// Serves reports whether the connection serves a session.
 	Serves(id session.ID) bool
-	// Sessions returns so many of the connection's sessions, in any order: all if there are no more.
-	Sessions(most int) []session.ID
-	// Caller is whose connection it is.
+	// Sessions returns up to limit of the connection's sessions, in any order.
+	Sessions(limit int) []session.ID
+	// Caller returns the connection's caller.
 	Caller() Caller
-	// Load is what the node has of it now.
+	// Load returns the node's present load from the connection.
 	Load() Load
 }
 
 // Caller is the client of a connection.
 type Caller struct {
-	// Name is empty if the client has none. Without Verified it says so itself.
+	// Name is empty for a nameless client. Without Verified, the name is the client's own claim.
 	Name     string
 	Verified bool
-	// Principals are whom the node vouches for (P1 of the tree). They must not be modified.
+	// Principals are the client's verified principals (P1 principals). They must not be modified.
 	Principals []tree.Principal
 }
 
-// Load is what a node has of a connection.
+// Load is a node's load from a connection.
 type Load struct {
-	// Sessions are those that it serves, Watches those of the tree, Unsent the bytes that wait for the client.
+	// Sessions is the number of its sessions, Watches of its watches of the tree, Unsent the unsent bytes for the
+	// client.
 	Sessions, Watches, Unsent int
 }
 
@@ -66,19 +67,20 @@ type Entry struct {
 	address  net.Addr
 	since    time.Time
 	shard    *shard
-	// at is the entry's place in its shard. guarded by shard.mu
+	// at is the entry's index in its shard. guarded by shard.mu
 	at int
-	// notes are the newest and the one before, zero for none. guarded by Census.mu
+	// newest and before are the last two samples; zero for none. guarded by Census.mu
 	newest, before note
 }
 
-// note is a counter's value at a moment.
+// note is a sample of a counter.
 type note struct {
 	at       time.Time
 	requests uint64
 }
 
-// shards is how many parts the connections are in. Whoever joins or leaves waits for a copy of one part at most.
+// shards is the number of parts of the connections. A joining or leaving connection waits at most for a copy of one
+// part.
 const shards = 64
 
 // shard is a part of the connections.
@@ -92,20 +94,20 @@ type Census struct {
 	parts [shards]shard
 	next  atomic.Uint64
 
-	// mu is held while all connections are looked at, which one goroutine does at a time; never while one joins or leaves.
+	// mu is held by the one goroutine that visits all connections; joining and leaving do not take it.
 	mu sync.Mutex
-	// part is room for the entries of a shard. guarded by mu
+	// part is a buffer for the entries of a shard. guarded by mu
 	part []*Entry
-	// asked is when somebody asked last, timer the next look if there is one. guarded by mu
-	asked  time.Time
-	timer  *time.Timer
-	closed bool // guarded by mu
+	// queriedAt is the time of the last query, timer the next sampling if there is one. guarded by mu
+	queriedAt time.Time
+	timer     *time.Timer
+	closed    bool // guarded by mu
 }
 
-// New returns a census without connections. It starts nothing until somebody asks.
+// New returns a census without connections. It starts nothing before the first query.
 func New() *Census { return &Census{} }
 
-// Close ends what runs for rates. Connections may still leave.
+// Close ends the sampling. Connections may still leave.
 func (c *Census) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -140,7 +142,7 @@ func (e *Entry) Leave() {
 	}
 }
 
-// each calls do for all connections, without the lock of any part. Called with mu held.
+// each calls do for all connections, without holding the lock of any part. Called with mu held.
 func (c *Census) each(do func(*Entry)) {
 	for i := range c.parts {
 		s := &c.parts[i]
@@ -150,16 +152,16 @@ func (c *Census) each(do func(*Entry)) {
 		for _, e := range c.part {
 			do(e)
 		}
-		clear(c.part) // those that leave are not kept
+		clear(c.part) // keeps no connection that leaves
 	}
 }
 
-// look notes the counters of all connections, and looks again until nobody has asked for long enough.
-func (c *Census) look() {
+// sample samples the counters of all connections, and continues until the last query is long ago.
+func (c *Census) sample() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
-	if c.closed || now.Sub(c.asked) >= Interest {
+	if c.closed || now.Sub(c.queriedAt) >= Interest {
 		c.timer = nil
 		return
 	}
@@ -167,25 +169,25 @@ func (c *Census) look() {
 	c.timer.Reset(Interval)
 }
 
-// interest notes that somebody asks. Called with mu held.
+// interest records a query. Called with mu held.
 func (c *Census) interest(now time.Time) (begins bool) {
-	c.asked = now
+	c.queriedAt = now
 	if begins = c.timer == nil && !c.closed; begins {
-		c.timer = time.AfterFunc(Interval, c.look)
+		c.timer = time.AfterFunc(Interval, c.sample)
 	}
 	return begins
 }
 
-// note notes the counter. Called with Census.mu held.
+// note records a sample. Called with Census.mu held.
 func (e *Entry) note(now time.Time, requests uint64) {
 	e.before, e.newest = e.newest, note{now, requests}
 }
 
-// rate returns the requests a second, and over which time. Called with Census.mu held.
+// rate returns the requests per second, and the time that the rate covers. Called with Census.mu held.
 func (e *Entry) rate(now time.Time, requests uint64) (perSecond float64, over time.Duration) {
 	from := note{at: e.since}
 	for _, n := range [...]note{e.newest, e.before} {
-		if age := now.Sub(n.at); age >= least && age <= most {
+		if age := now.Sub(n.at); age >= minAge && age <= maxAge {
 			from = n
 		}
 	}

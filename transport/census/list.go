@@ -10,16 +10,16 @@ import (
 	"holdfast/tree"
 )
 
-// Query says which connections are listed.
+// Query selects connections for a list.
 type Query struct {
-	// Limit is how many, 1 or more.
+	// Limit is the largest number of connections, 1 or more.
 	Limit int
-	// Session, if not 0, keeps the connection that serves it.
+	// Session, if not 0, selects the connection that serves it.
 	Session session.ID
-	// Principal, if not empty, keeps the connections whose caller's name, or one of whose principals as
+	// Principal, if not empty, selects the connections whose caller's name, or one of whose principals as
 	// [tree.Principal.Shown] shows them, contains it.
 	Principal string
-	// Sessions is how many ids of its sessions each connection comes with.
+	// Sessions is the largest number of session ids for each connection.
 	Sessions int
 }
 
@@ -30,15 +30,15 @@ type Connection struct {
 	Caller
 	Since time.Time
 	Load
-	// Some are ids of its sessions, in their order.
+	// Some are ids of its sessions, in order.
 	Some     []session.ID
 	Requests uint64
-	// Rate is the requests a second, over the time Over until now.
+	// Rate is the requests per second, over the time Over until now.
 	Rate float64
 	Over time.Duration
 }
 
-// ranked is a connection with what it is ranked by.
+// ranked is a connection with its sort keys.
 type ranked struct {
 	*Entry
 	requests uint64
@@ -46,30 +46,30 @@ type ranked struct {
 	over     time.Duration
 }
 
-// compare puts the busier connection first: that of the higher rate, then that of more requests, then the older one.
+// compare puts the busier connection first: by rate, then by number of requests, then by age.
 func compare(a, b ranked) int {
 	return cmp.Or(cmp.Compare(b.rate, a.rate), cmp.Compare(b.requests, a.requests), a.since.Compare(b.since))
 }
 
-// busiest keeps the busiest of the connections that are added, limit of them.
+// busiest keeps the limit busiest of the added connections.
 type busiest struct {
 	limit int
-	// all are up to twice as many in any order, but for the first ones once some were dropped: these are the busiest of
-	// all before, in their order.
+	// all has up to twice limit connections. Once dropped is set, the first limit of them are the busiest of all
+	// earlier ones, in order.
 	all     []ranked
 	dropped bool
 }
 
 func (b *busiest) add(one ranked) {
 	if b.dropped && compare(one, b.all[b.limit-1]) > 0 {
-		return // as many are busier
+		return // limit connections are busier
 	}
 	if b.all = append(b.all, one); len(b.all) == 2*b.limit {
 		b.sort()
 	}
 }
 
-// sort puts those that are kept in order, and drops the others.
+// sort sorts the connections, and drops those beyond limit.
 func (b *busiest) sort() []ranked {
 	slices.SortFunc(b.all, compare)
 	if len(b.all) > b.limit {
@@ -78,8 +78,8 @@ func (b *busiest) sort() []ranked {
 	return b.all
 }
 
-// List returns the busiest connections that match, and how many match. The first question after a while begins the
-// notes from which rates count: until there are some, they are over the life of each connection.
+// List returns the busiest matching connections, and the number of all matching ones. The first query after a while
+// starts the sampling for rates: until there are samples, a rate covers the life of its connection.
 func (c *Census) List(q Query) (found []Connection, total int) {
 	top, total := c.top(q)
 	found = make([]Connection, len(top))
@@ -104,7 +104,7 @@ func (c *Census) top(q Query) (top []ranked, total int) {
 	defer c.mu.Unlock()
 	now := time.Now()
 	begins := c.interest(now)
-	kept := busiest{limit: q.Limit}
+	selected := busiest{limit: q.Limit}
 	c.each(func(e *Entry) {
 		requests := e.source.Requests()
 		if begins {
@@ -115,9 +115,9 @@ func (c *Census) top(q Query) (top []ranked, total int) {
 		}
 		total++
 		rate, over := e.rate(now, requests)
-		kept.add(ranked{e, requests, rate, over})
+		selected.add(ranked{e, requests, rate, over})
 	})
-	return kept.sort(), total
+	return selected.sort(), total
 }
 
 func (q *Query) matches(s Source) bool {

@@ -15,7 +15,7 @@ import (
 	"holdfast/session"
 	"holdfast/test/authfile"
 	"holdfast/test/bubble"
-	"holdfast/transport/guard"
+	"holdfast/transport/authz"
 	"holdfast/transport/internal/porttest"
 	"holdfast/transport/wire"
 )
@@ -84,8 +84,8 @@ func withRoles(t *testing.T, all map[string]auth.Roles) (Config, *roles) {
 	t.Helper()
 	r := &roles{t: t, tokens: authfile.Make(all)}
 	r.set(all)
-	return Config{Guard: guard.New(guard.Config{
-		Logger: hclog.NewNullLogger(), Mode: guard.Tokens, Book: func() *auth.Book { return r.book },
+	return Config{Authorizer: authz.New(authz.Config{
+		Logger: hclog.NewNullLogger(), Mode: authz.Tokens, Book: func() *auth.Book { return r.book },
 		Table: auth.ClientPort(),
 	})}, r
 }
@@ -147,7 +147,7 @@ func TestRequestsOfAStreamNeedTheirRoles(t *testing.T) {
 	})
 }
 
-// A stream that has a session ends with the role by which it has it. A stream that only reads goes on.
+// A stream that has a session ends with the role by which it has it. A stream that only reads continues.
 func TestAStreamNeedsTheRoleOfWhatItHasBegun(t *testing.T) {
 	before := map[string]auth.Roles{"both": auth.Client | auth.Reader, "reads": auth.Client | auth.Reader}
 	cfg, keys := withRoles(t, before)

@@ -14,18 +14,18 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/transport/gate"
-	"holdfast/transport/guard"
+	"holdfast/transport/authz"
+	"holdfast/transport/ratelimit"
 	"holdfast/transport/wire"
 )
 
-// adminServer serves AdminService. Its methods return domain errors, which the port's interceptor maps.
+// adminServer serves AdminService. Its methods return domain errors, which the port's interceptor converts to statuses.
 type adminServer struct {
 	holdfastv1.UnimplementedAdminServiceServer
 	admin session.Administration
 }
 
-// state returns the node's state, read after what an answer shows (N4).
+// state returns the node's state. Call it after reading the contents of an answer (N4 seen index).
 func (s *adminServer) state() *holdfastv1.NodeState { return wire.StateProto(s.admin.State()) }
 
 // ExplainSession says what keeps a session alive, or how it ended.
@@ -86,7 +86,7 @@ func (s *adminServer) ListDeaths(ctx context.Context,
 	return answer, nil
 }
 
-// deathTokenFrom reads what ListDeaths writes. Numbers count certificates, so each of them is one.
+// deathTokenFrom reads a page token of ListDeaths. A certificate's number has the form of an id.
 func deathTokenFrom(token string) (uint64, error) {
 	id, err := pageTokenFrom(token)
 	return uint64(id), err
@@ -118,7 +118,7 @@ func (s *adminServer) KillSessions(ctx context.Context,
 	return answer, nil
 }
 
-// noteKilled tells the audit how many of the sessions ended. If none did, nothing was done.
+// noteKilled adds the number of ended sessions to the audit. If none ended, it records a failure.
 func noteKilled(ctx context.Context, killed []session.Killed) {
 	ended := 0
 	var failed error
@@ -129,15 +129,15 @@ func noteKilled(ctx context.Context, killed []session.Killed) {
 			failed = killed[i].Err
 		}
 	}
-	guard.Note(ctx, fmt.Sprintf("%d of %d ended", ended, len(killed)))
+	authz.Note(ctx, fmt.Sprintf("%d of %d ended", ended, len(killed)))
 	if ended == 0 {
-		guard.NoteFailure(ctx, failed)
+		authz.NoteFailure(ctx, failed)
 	}
 }
 
-// operator names the operator who makes a call, for records that are kept: by name, or by address without one.
+// operator returns the name of the operator who makes a call, or the address of a nameless one, for permanent records.
 func operator(ctx context.Context) (string, error) {
-	caller, err := gate.CallerOf(ctx)
+	caller, err := ratelimit.CallerOf(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -145,13 +145,14 @@ func operator(ctx context.Context) (string, error) {
 	if p, ok := peer.FromContext(ctx); ok {
 		from = p.Addr.String()
 	}
-	return fit(cmp.Or(caller.Principal, from)), nil
+	return fit(cmp.Or(caller.Name, from)), nil
 }
 
-// fit returns a name as records keep it: at most [session.MaxPrincipal] bytes of UTF-8. A certificate may have any.
+// fit cuts a name to the form of records: at most [session.MaxClientName] bytes of UTF-8. A certificate may have any
+// bytes.
 func fit(name string) string {
-	if len(name) > session.MaxPrincipal {
-		name = name[:session.MaxPrincipal]
+	if len(name) > session.MaxClientName {
+		name = name[:session.MaxClientName]
 	}
 	return strings.ToValidUTF8(name, "")
 }

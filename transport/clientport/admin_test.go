@@ -19,7 +19,7 @@ import (
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/test/bubble"
-	"holdfast/transport/guard"
+	"holdfast/transport/authz"
 	"holdfast/transport/wire"
 )
 
@@ -41,7 +41,7 @@ func (*fakeAdmin) State() session.NodeState {
 func (a *fakeAdmin) Explain(_ context.Context, id session.ID, seen uint64) (session.Session, session.Vigil, error) {
 	switch {
 	case id == 7 && seen == 11:
-		return session.Session{ID: 7, Timeout: time.Second, Owner: 1, Attachment: 3}, session.Vigil{
+		return session.Session{ID: 7, Spec: session.Spec{Timeout: time.Second}, Owner: 1, Attachment: 3}, session.Vigil{
 			Leader: 2, Term: 5, Led: time.Minute, Remaining: time.Second, LastTouchAge: -1, VouchedAge: time.Minute,
 		}, nil
 	case id == a.ended[0].ID:
@@ -90,13 +90,16 @@ func withAdmin(t *testing.T, a *fakeAdmin, test func(*testing.T, holdfastv1.Admi
 	for i := range a.ended {
 		a.ended[i] = session.Certificate{
 			ID: session.ID(100 + i), Cause: session.CauseKilled, Owner: 1, Term: 2, Index: 30, EndedAt: session.Epoch(),
-			Story: session.Story{Timeout: time.Second, OpenedAt: session.Epoch(), By: "ops", Why: "stuck"},
+			Story: session.Story{
+				Spec: session.Spec{Timeout: time.Second}, OpenedAt: session.Epoch(), By: "ops",
+				Why: "stuck",
+			},
 		}
 	}
 	lines := new(auditLines)
-	audit := guard.NewAudit(hclog.New(&hclog.LoggerOptions{Output: lines, DisableTime: true}), auth.ClientPort())
-	cfg := Config{Operators: Operators{Admin: a}, Guard: guard.New(guard.Config{
-		Logger: hclog.NewNullLogger(), Mode: guard.None, Table: auth.ClientPort(), Audit: audit,
+	audit := authz.NewAudit(hclog.New(&hclog.LoggerOptions{Output: lines, DisableTime: true}), auth.ClientPort())
+	cfg := Config{Operators: Operators{Admin: a}, Authorizer: authz.New(authz.Config{
+		Logger: hclog.NewNullLogger(), Mode: authz.None, Table: auth.ClientPort(), Audit: audit,
 	})}
 	bubble.Test(t, func(t *testing.T) {
 		_, network, stop := clientPort(t, cfg, &fakeService{})
@@ -129,7 +132,7 @@ func TestActsAreAudited(t *testing.T) {
 	a := &fakeAdmin{}
 	withAdmin(t, a, func(t *testing.T, c holdfastv1.AdminServiceClient, lines *auditLines) {
 		t.Helper()
-		ctx := metadata.AppendToOutgoingContext(t.Context(), wire.PrincipalKey, "ops")
+		ctx := metadata.AppendToOutgoingContext(t.Context(), wire.ClientNameKey, "ops")
 		answer, err := c.KillSessions(ctx, &holdfastv1.KillSessionsRequest{Ids: []uint64{1, 2, 3, 4, 5}, Why: "stuck"})
 		if err != nil || len(answer.GetResults()) != 5 || answer.GetResults()[0].GetError().GetReason() !=
 			holdfastv1.Reason_REASON_CLOSING || answer.GetResults()[4].GetIndex() != 41 || answer.GetState().GetIndex() != 40 {

@@ -8,15 +8,15 @@ import (
 
 	"holdfast/session"
 	"holdfast/test/bubble"
-	"holdfast/transport/gate"
 	"holdfast/transport/internal/porttest"
+	"holdfast/transport/ratelimit"
 	"holdfast/transport/wire"
 )
 
 // On the port: a stream that ends releases its slots.
 func TestAnEndedStreamReleasesItsSlots(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		_, network, stop := clientPort(t, Config{Gate: gate.Config{Resumes: 1}}, &fakeService{})
+		_, network, stop := clientPort(t, Config{RateLimits: ratelimit.Config{Resumes: 1}}, &fakeService{})
 		defer stop()
 		gone, stays := connected(t, network), connected(t, network)
 		send(t, stays, resumeMessage(1, 1))
@@ -40,7 +40,7 @@ func TestAnEndedStreamReleasesItsSlots(t *testing.T) {
 	})
 }
 
-// A request that its connection has no room for uses up no budget.
+// A request above its connection's limit uses up no budget.
 func TestARequestThatIsNotBegunUsesUpNothing(t *testing.T) {
 	var release chan struct{}
 	service := &fakeService{
@@ -56,8 +56,8 @@ func TestARequestThatIsNotBegunUsesUpNothing(t *testing.T) {
 		release = make(chan struct{})
 		s, network, stop := clientPort(t,
 			Config{
-				Stream: StreamLimits{Requests: 1},
-				Gate:   gate.Config{Opens: 20, Resumes: 20, ArrivalsPerAddress: 30},
+				Stream:     StreamLimits{Requests: 1},
+				RateLimits: ratelimit.Config{Opens: 20, Resumes: 20, OpensAndResumesPerAddress: 30},
 			}, service)
 		defer stop()
 		full, other := connected(t, network), connected(t, network)
@@ -76,7 +76,7 @@ func TestARequestThatIsNotBegunUsesUpNothing(t *testing.T) {
 		if m := receive(t, other); m.GetResumed() == nil {
 			t.Errorf("another connection: %v", wire.FailedError(m.GetFailed()))
 		}
-		if got := s.Stats().Refusals; got != (gate.Refusals{}) {
+		if got := s.Stats().Refusals; got != (ratelimit.Refusals{}) {
 			t.Errorf("counted %v", got)
 		}
 		close(release)

@@ -14,8 +14,8 @@ import (
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/test/bubble"
-	"holdfast/transport/gate"
 	"holdfast/transport/internal/porttest"
+	"holdfast/transport/ratelimit"
 	"holdfast/transport/wire"
 )
 
@@ -79,7 +79,7 @@ func newAsynchronous() *asynchronous {
 	return a
 }
 
-// take returns the requests that are held, in the order in which they came.
+// take returns the held requests, in the order of arrival.
 func (a *asynchronous) take() []held {
 	synctest.Wait()
 	a.mu.Lock()
@@ -166,7 +166,7 @@ func TestAnswersAreJoinedForClientsThatSendBatches(t *testing.T) {
 	}
 }
 
-// A bad batch is refused as a whole, by its field and limit. The stream goes on.
+// A bad batch is refused as a whole, by its field and limit. The stream continues.
 func TestBadBatches(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		service := newAsynchronous()
@@ -212,7 +212,7 @@ func TestBoundsCountTheRequestsOfABatch(t *testing.T) {
 	for name, cfg := range map[string]Config{
 		"max_requests_per_connection": {Stream: StreamLimits{Requests: served}},
 		"max_sessions_per_connection": {Stream: StreamLimits{Sessions: served}},
-		"max_opens_per_second":        {Gate: gate.Config{Opens: 10 * served}}, // a tenth of them at once
+		"max_opens_per_second":        {RateLimits: ratelimit.Config{Opens: 10 * served}}, // a tenth of them at once
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
@@ -253,7 +253,7 @@ func TestBoundsCountTheRequestsOfABatch(t *testing.T) {
 	}
 }
 
-// A stream whose client has closed its side ends once the node has told the outcomes of all requests.
+// A stream whose client has closed its side ends once the node has returned the outcomes of all requests.
 func TestAHalfClosedStreamAnswersWhatWasStarted(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		service := newAsynchronous()
@@ -308,7 +308,7 @@ func TestOutcomesAfterTheEndOfAStream(t *testing.T) {
 }
 
 // A request that panics as it is started, or whose outcome is a panic, is answered once, and logged once. Its stream
-// goes on.
+// continues.
 func TestPanicsOfStartedRequestsAreAnswered(t *testing.T) {
 	var log porttest.LogBuffer
 	logger := hclog.New(&hclog.LoggerOptions{Output: &log})

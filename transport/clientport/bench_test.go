@@ -10,8 +10,8 @@ import (
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/transport/dial"
-	"holdfast/transport/gate"
 	"holdfast/transport/internal/porttest"
+	"holdfast/transport/ratelimit"
 )
 
 // served starts a client port on loopback and returns its address.
@@ -131,24 +131,24 @@ func BenchmarkIdleConnection(b *testing.B) {
 	}
 }
 
-// BenchmarkGate measures a request at the gate: an admitted touch, a refused resume, and a resume that counts by
-// address and principal too.
-func BenchmarkGate(b *testing.B) {
-	v := gate.Caller{Address: netip.MustParseAddr("192.0.2.1"), Principal: "a"}
+// BenchmarkRateLimits measures a request at the limiter: an admitted touch, a refused resume, and a resume that counts
+// by address and principal too.
+func BenchmarkRateLimits(b *testing.B) {
+	v := ratelimit.Caller{Address: netip.MustParseAddr("192.0.2.1"), Name: "a"}
 	for name, c := range map[string]struct {
-		config gate.Config
-		kind   gate.Kind
+		config ratelimit.Config
+		kind   ratelimit.Kind
 	}{
-		"touch":   {gate.Config{Touches: mostOfBenchmark}, gate.Touches},
-		"refused": {gate.Config{Resumes: 1}, gate.Resumes},
+		"touch":   {ratelimit.Config{Touches: mostOfBenchmark}, ratelimit.Touches},
+		"refused": {ratelimit.Config{Resumes: 1}, ratelimit.Resumes},
 		"by-all": {
-			gate.Config{
-				Resumes: mostOfBenchmark, ArrivalsPerAddress: mostOfBenchmark, ArrivalsPerPrincipal: mostOfBenchmark,
-			}, gate.Resumes,
+			ratelimit.Config{
+				Resumes: mostOfBenchmark, OpensAndResumesPerAddress: mostOfBenchmark, OpensAndResumesPerClient: mostOfBenchmark,
+			}, ratelimit.Resumes,
 		},
 	} {
 		b.Run(name, func(b *testing.B) {
-			g := gate.New(c.config)
+			g := ratelimit.New(c.config)
 			b.ReportAllocs()
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {

@@ -20,8 +20,8 @@ import (
 	"holdfast/session"
 	"holdfast/test/bubble"
 	"holdfast/transport/dial"
-	"holdfast/transport/gate"
 	"holdfast/transport/internal/porttest"
+	"holdfast/transport/ratelimit"
 	"holdfast/transport/wire"
 )
 
@@ -68,7 +68,7 @@ func TestVerifiedCertificateHasABudgetOfItsOwn(t *testing.T) {
 		pool.AddCert(authority.Leaf)
 		network := porttest.NewPipes()
 		s := New(Config{
-			Gate: gate.Config{ArrivalsPerPrincipal: 10},
+			RateLimits: ratelimit.Config{OpensAndResumesPerClient: 10},
 			Credentials: credentials.NewTLS(
 				&tls.Config{
 					Certificates: []tls.Certificate{server}, ClientCAs: pool, ClientAuth: tls.VerifyClientCertIfGiven,
@@ -79,7 +79,7 @@ func TestVerifiedCertificateHasABudgetOfItsOwn(t *testing.T) {
 		go func() { served <- s.Serve(network) }()
 		dialAs := func(name string, certificates ...tls.Certificate) holdfastv1.SessionServiceClient {
 			conn, err := dial.Client("node:1", dial.Options{
-				Dial: network.Dial, Principal: name,
+				Dial: network.Dial, ClientName: name,
 				Credentials: credentials.NewTLS(&tls.Config{RootCAs: pool, ServerName: "node", Certificates: certificates}),
 			})
 			if err != nil {
@@ -93,7 +93,7 @@ func TestVerifiedCertificateHasABudgetOfItsOwn(t *testing.T) {
 		if err := call(t.Context(), said, open); err != nil {
 			t.Fatal(err)
 		}
-		if limit := limitOf(t, call(t.Context(), said, open)); limit.Name != "max_arrivals_per_second_per_principal" {
+		if limit := limitOf(t, call(t.Context(), said, open)); limit.Name != "max_opens_and_resumes_per_second_per_client" {
 			t.Errorf("refused by %v", limit)
 		}
 		if err := call(t.Context(), verified, open); err != nil {
@@ -107,8 +107,8 @@ func TestVerifiedCertificateHasABudgetOfItsOwn(t *testing.T) {
 	})
 }
 
-// Every open, resume and touch passes the gate, and every refusal names a retry time.
-func TestEveryOpenResumeAndTouchPassesTheGate(t *testing.T) {
+// Every open, resume and touch passes the rate limits, and every refusal names a retry time.
+func TestEveryOpenResumeAndTouchPassesTheRateLimits(t *testing.T) {
 	asked := 0
 	service := &fakeService{
 		open: func(context.Context, session.OpenRequest) (session.Grant, error) {
@@ -144,7 +144,7 @@ func TestEveryOpenResumeAndTouchPassesTheGate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
-				s, network, stop := clientPort(t, Config{Gate: gate.Config{Opens: 1, Resumes: 1, Touches: 1}}, service)
+				s, network, stop := clientPort(t, Config{RateLimits: ratelimit.Config{Opens: 1, Resumes: 1, Touches: 1}}, service)
 				defer stop()
 				stream, unary := connected(t, network), holdfastv1.NewSessionServiceClient(dialPipes(t, network))
 				if err := call(t.Context(), unary, tt.unary); err != nil {
@@ -161,7 +161,7 @@ func TestEveryOpenResumeAndTouchPassesTheGate(t *testing.T) {
 				}
 				var refused uint64
 				for _, scopes := range s.Stats().Refusals {
-					refused += scopes[gate.OfNode]
+					refused += scopes[ratelimit.OfNode]
 				}
 				if refused != 2 {
 					t.Errorf("counted %d, want 2", refused)
@@ -207,7 +207,7 @@ func usesUpNothing(t *testing.T, why error) {
 	}
 	bubble.Test(t, func(t *testing.T) {
 		_, network, stop := clientPort(t,
-			Config{Gate: gate.Config{Opens: 1, Resumes: 1, ArrivalsPerAddress: 1, ArrivalsPerPrincipal: 1}}, service)
+			Config{RateLimits: ratelimit.Config{Opens: 1, Resumes: 1, OpensAndResumesPerAddress: 1, OpensAndResumesPerClient: 1}}, service)
 		defer stop()
 		stream, unary := connected(t, network), holdfastv1.NewSessionServiceClient(dialPipes(t, network))
 		seq := uint64(0)
@@ -242,10 +242,10 @@ func usesUpNothing(t *testing.T, why error) {
 // TouchSessions counts once for each token, a message on a stream once.
 func TestTouchesAreCounted(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		_, network, stop := clientPort(t, Config{Gate: gate.Config{Touches: 100}}, &fakeService{})
+		_, network, stop := clientPort(t, Config{RateLimits: ratelimit.Config{Touches: 100}}, &fakeService{})
 		defer stop()
 		stream, unary := connected(t, network), holdfastv1.NewSessionServiceClient(dialPipes(t, network))
-		time.Sleep(time.Second) // away from the gate's base
+		time.Sleep(time.Second) // away from the rate limits's base
 		for seq := range uint64(9) {
 			send(t, stream, touchMessage(seq+1, 1, 2, 3, 4, 5))
 			if receive(t, stream).GetTouched() == nil {
@@ -271,7 +271,7 @@ func TestAnInvalidNameIsRefused(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		_, network, stop := clientPort(t, Config{}, &fakeService{})
 		defer stop()
-		conn, err := dial.Client("node", dial.Options{Dial: network.Dial, Principal: " "})
+		conn, err := dial.Client("node", dial.Options{Dial: network.Dial, ClientName: " "})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -280,8 +280,8 @@ func TestAnInvalidNameIsRefused(t *testing.T) {
 		if err == nil {
 			_, err = stream.Recv()
 		}
-		if field, ok := errors.AsType[*session.FieldError](wire.Domain(err)); !ok || field.Field != wire.PrincipalKey {
-			t.Errorf("got %v, want the field %s", err, wire.PrincipalKey)
+		if field, ok := errors.AsType[*session.FieldError](wire.Domain(err)); !ok || field.Field != wire.ClientNameKey {
+			t.Errorf("got %v, want the field %s", err, wire.ClientNameKey)
 		}
 	})
 }

@@ -49,25 +49,25 @@ type NodeStatus struct {
 	MaxSessions      uint64
 	StateBytes       uint64
 	MaxStateBytes    uint64
-	// Warning describes a problem that a person should look into although the node serves.
+	// Warning describes a problem for an operator that does not keep the node from serving.
 	Warning string
 	Tree    TreeStatus
 	// Drain is nil while the node is not being drained.
 	Drain *DrainStatus
-	// Freeze is that of the cluster, nil while it is not frozen, and Frozen for how much longer it lasts (Y3).
+	// Freeze is the cluster's freeze, nil for none, and Frozen the rest of its duration (Y3 freeze).
 	Freeze *session.Freeze
 	Frozen time.Duration
-	// Turnover is what the node has applied since its process began.
+	// Turnover counts the events that the node has applied since its process began.
 	Turnover session.Turnover
-	// Aside are the members to which no client is sent, by the leader's word.
+	// Aside are the members to which no client should go, according to the leader.
 	Aside session.Aside
 }
 
-// TreeStatus describes the tree of a node, and the cluster's feature level (W8).
+// TreeStatus describes the tree of a node, and the cluster's feature level (W8 feature level).
 type TreeStatus struct {
 	FeatureLevel        uint32
 	Entries, Ephemerals uint64
-	// Bytes is the memory that the entries take, Limit its bound, and Results what the results and wills of sessions take.
+	// Bytes is the memory of the entries, Limit its bound, and Results the memory of sessions' results and wills.
 	Bytes, Limit, Results uint64
 	Watches               uint64
 }
@@ -77,12 +77,13 @@ type Member struct {
 	Node   session.Node
 	Voter  bool
 	Leader bool
-	// The addresses are those in the settings of the node that is asked, and else those in Raft's configuration. That has
-	// only RaftAddress of a founder, and of a member that was taken in because it was among the leader's peers.
+	// The addresses come from the settings of the answering node, otherwise from Raft's configuration. Raft's
+	// configuration has only RaftAddress for a founder, and for a member that was added because it was among the
+	// leader's peers.
 	ClientAddress string
 	RaftAddress   string
 	PeerAddress   string
-	// Observer says that the member is to have no vote, Leaving that it is being removed.
+	// Observer says that the member must not get a vote, Leaving that it is being removed.
 	Observer, Leaving bool
 }
 
@@ -91,10 +92,10 @@ type clusterServer struct {
 	holdfastv1.UnsafeClusterServiceServer
 	memberActs
 	cluster Cluster
-	// node tells streams, and snapshots freezes what they tell; nil: there are none.
+	// node serves streams, and snapshots freezes their state; nil: there are none.
 	node      *sessionServer
 	snapshots Snapshots
-	// drains is that of the Config.
+	// drains is the Config's Drains.
 	drains Drains
 }
 
@@ -146,8 +147,8 @@ func turnoverProto(t session.Turnover) *holdfastv1.Turnover {
 	}
 }
 
-// ListMembers shows the members of the newest configuration that this node knows. Those of the leader are confirmed
-// after they were read (J5).
+// ListMembers shows the members of the newest configuration that this node knows. With FromLeader, a good round
+// confirms them after they were read (J5 the leader's list).
 func (c *clusterServer) ListMembers(ctx context.Context,
 	req *holdfastv1.ListMembersRequest,
 ) (*holdfastv1.ListMembersResponse, error) {

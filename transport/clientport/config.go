@@ -8,10 +8,10 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"holdfast/session"
+	"holdfast/transport/authz"
 	"holdfast/transport/census"
-	"holdfast/transport/gate"
-	"holdfast/transport/guard"
 	"holdfast/transport/port"
+	"holdfast/transport/ratelimit"
 	"holdfast/transport/wire"
 )
 
@@ -25,66 +25,66 @@ type Config struct {
 	Limits port.Limits
 	// Stream bounds one Connect stream.
 	Stream StreamLimits
-	// Patience is how long a client may read none of its waiting messages, after a large message a little longer;
-	// default 30 s.
-	Patience time.Duration
+	// ReadTimeout is the longest time for which a client may read no message while messages wait; a large message gets
+	// a little more; default 30 s.
+	ReadTimeout time.Duration
 	// Keepalive defaults to a test after 30 s with 10 s for the answer. A client may ping every 5 s.
 	Keepalive port.Keepalive
-	// Gate says how many requests of clients the node takes on in a second; zero is no limit.
-	Gate gate.Config
-	// TouchWait bounds how long one TouchSessions waits for tokens that are newer than this node; default 1 s.
+	// RateLimits bound the client requests that the node accepts in a second; zero is no limit.
+	RateLimits ratelimit.Config
+	// TouchWait bounds the wait of one TouchSessions for tokens that are newer than this node's state; default 1 s.
 	TouchWait time.Duration
-	// Super is the digest, NAME:HASH, of the client that no access list of the tree holds back (P1 of the tree); "" for
+	// Super is the digest, NAME:HASH, of the client that passes every access list of the tree (P1 principals); "" for
 	// none.
 	Super string
 	// Snapshots freezes the node's state for backups; nil: the node makes none.
 	Snapshots Snapshots
 	Operators
-	// Audit writes down what clients write as [tree.Super]; nil: nothing does. What operators do else is the Guard's.
-	Audit *guard.Audit
-	// Guard decides who may make which call; nil lets everybody make all.
-	Guard port.Guard
-	// Clock is the wall clock that ids are made from (O1); nil is time.Now.
+	// Audit records the writes of [tree.Super]; nil records none. The Authorizer records other acts of operators.
+	Audit *authz.Audit
+	// Authorizer decides who may make which call; nil permits every call.
+	Authorizer port.Authorizer
+	// Clock is the wall clock that ids are made from (O1 ids from the log); nil is time.Now.
 	Clock func() time.Time
-	// Touched, if set, is called at each touch of all sessions of a Connect stream that comes after another one, with what
-	// is left of the promise that the former one was answered with, 0 when nothing is. Told, if set, is called for each
-	// event of the tree that goes to a client, with the index of the entry that made the change. Several goroutines call
-	// them. Both must return at once.
-	Touched func(left time.Duration)
-	Told    func(index uint64)
+	// Touched, if set, is called at each touch of all sessions of a Connect stream after the first one. left is the
+	// rest of the promise in the answer to the previous touch, 0 if the promise has run out. OnDelivered, if set, is
+	// called for each event of the tree that goes to a client, with the index of the entry that made the change.
+	// Several goroutines call both, and both must return at once.
+	Touched     func(left time.Duration)
+	OnDelivered func(index uint64)
 }
 
-// Operators are what the node does for operators.
+// Operators are the parts of a node that serve operators.
 type Operators struct {
-	// Admin serves AdminService; nil: nothing does.
+	// Admin serves AdminService; nil: not served.
 	Admin session.Administration
 	// Drains drains the node; nil: it cannot be drained.
 	Drains Drains
 	// Members changes the members; nil: they cannot be changed.
 	Members Memberships
-	// Census lists the connections of the node; nil: one of this port's own.
+	// Census lists the connections of the node; nil: the port makes its own.
 	Census *census.Census
 }
 
-// StreamLimits bound what one Connect stream makes the node hold. The zero value of a field is its default.
+// StreamLimits bound what the node holds for one Connect stream. The zero value of a field is its default.
 type StreamLimits struct {
-	// Sessions is the number of sessions that the stream serves; default 100,000. A client with more opens another
-	// connection, so that no single goroutine reads and writes for all.
+	// Sessions is the largest number of sessions of the stream; default 100,000. A client with more opens another
+	// connection, so that no single goroutine reads and writes for all sessions.
 	Sessions int
-	// Requests is the number of opens, resumes, upgrades and closes under way; default 1,024. A client that sends more
-	// ahead only makes them wait at the node.
+	// Requests is the largest number of opens, resumes, upgrades and closes in flight; default 1,024. More requests in
+	// flight would only wait at the node.
 	Requests int
-	// Outgoing is the number of messages that wait for a client that does not read; default 4,096, or twice Requests if
-	// that is more: the node may answer all requests at once. One more ends the stream with RESOURCE_EXHAUSTED.
+	// Outgoing is the largest number of unread messages; default 4,096, or twice Requests if that is more, because the
+	// node may answer all requests at once. One more message ends the stream with RESOURCE_EXHAUSTED.
 	Outgoing int
 }
 
 const (
-	// callsPerConnection leaves room beside the one Connect stream of the SDK for its reads and single calls.
+	// callsPerConnection is enough for the SDK's one Connect stream, its reads and its single calls.
 	callsPerConnection = 64
-	// leastCalls are allowed on all connections together, however few those may be. Otherwise the default is a quarter
-	// above the limit of connections: a client has one stream for its sessions, and few have calls beside it.
-	leastCalls = 1000
+	// minCalls is the smallest default for calls on all connections together. Otherwise the default is a quarter above
+	// the limit of connections: a client has one stream for its sessions, and few clients have other calls.
+	minCalls = 1000
 	// The defaults of [StreamLimits].
 	defaultSessions = 100_000
 	defaultRequests = 1024
@@ -96,12 +96,12 @@ func (c Config) withDefaults() Config {
 	c.Limits.MessageBytes = cmp.Or(c.Limits.MessageBytes, wire.DefaultMessageBytes)
 	c.Limits.StreamsPerConnection = cmp.Or(c.Limits.StreamsPerConnection, callsPerConnection)
 	c.Limits.Connections = cmp.Or(c.Limits.Connections, 20_000)
-	c.Limits.Calls = cmp.Or(c.Limits.Calls, max(leastCalls, c.Limits.Connections+c.Limits.Connections/4))
+	c.Limits.Calls = cmp.Or(c.Limits.Calls, max(minCalls, c.Limits.Connections+c.Limits.Connections/4))
 	c.Limits.WaitingBytes = cmp.Or(c.Limits.WaitingBytes, 256<<20)
 	c.Stream.Sessions = cmp.Or(c.Stream.Sessions, defaultSessions)
 	c.Stream.Requests = cmp.Or(c.Stream.Requests, defaultRequests)
 	c.Stream.Outgoing = cmp.Or(c.Stream.Outgoing, max(defaultOutgoing, 2*c.Stream.Requests))
-	c.Patience = cmp.Or(c.Patience, port.ReadPatience)
+	c.ReadTimeout = cmp.Or(c.ReadTimeout, port.ReadTimeout)
 	c.Keepalive.Time = cmp.Or(c.Keepalive.Time, 30*time.Second)
 	c.Keepalive.Timeout = cmp.Or(c.Keepalive.Timeout, 10*time.Second)
 	c.Keepalive.MinTime = cmp.Or(c.Keepalive.MinTime, 5*time.Second)

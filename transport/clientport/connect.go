@@ -11,14 +11,15 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/transport/gate"
-	"holdfast/transport/guard"
+	"holdfast/transport/authz"
 	"holdfast/transport/port"
+	"holdfast/transport/ratelimit"
 	"holdfast/transport/wire"
 )
 
-// idleStreamWait is how long a stream may serve no session and receive no message, beside another call on its
-// connection. A client without sessions keeps one stream for its next session, and needs no second one.
+// idleStreamWait is the time after which the node ends a stream that serves no session and receives no message, if its
+// connection has another call. A client without sessions keeps one stream for its next session, and needs no second
+// one.
 const idleStreamWait = time.Minute
 
 // connectStream is the part of a Connect stream that the handler uses.
@@ -26,19 +27,20 @@ type connectStream interface {
 	Context() context.Context
 	// SendMsg sends a [port.Appender].
 	SendMsg(m any) error
-	// RecvMsg receives a [holdfastv1.ClientMessage]. One that is too large is there beside the error.
+	// RecvMsg receives a [holdfastv1.ClientMessage]. A message that is too large is returned together with the error.
 	RecvMsg(m any) error
 }
 
 // Connect serves the connection of one client process.
 //
-// It has three goroutines: the handler, which waits for the first reason to end; a reader; and a writer. The reader
-// serves touches itself, in their order, because they are cheap. It starts the other requests in their order, at most
-// StreamLimits.Requests at a time. The node tells their outcomes, which are queued as answers; only a request that has
-// to wait for something outside of the log has a goroutine. Only the writer waits for the client. Messages that the
-// client does not read are queued, up to a number of messages, of bytes, and of seconds in which it reads nothing.
-// Beyond that the stream ends with RESOURCE_EXHAUSTED and the name of the limit: "outgoing_messages", "outgoing_bytes"
-// or "outgoing_wait". The stream also ends when too much waits on its connection or its node. Its sessions live on.
+// The stream has three goroutines: the handler, which waits for the first reason to end; a reader; and a writer. The
+// reader serves touches itself, in order, because they are cheap. It starts the other requests in order, at most
+// StreamLimits.Requests at a time. The node calls back with each outcome, and the answer is queued. Only a request that
+// waits for something outside the log has a goroutine. Only the writer waits for the client. Unread messages are
+// queued, up to a number of messages, a number of bytes, and a time in which the client reads nothing. Beyond that the
+// stream ends with RESOURCE_EXHAUSTED and the name of the limit: "outgoing_messages", "outgoing_bytes" or
+// "outgoing_timeout". The stream also ends when too many bytes wait on its connection or its node. Its sessions stay
+// alive.
 func (s *sessionServer) Connect(stream holdfastv1.SessionService_ConnectServer) error {
 	return s.connect(stream)
 }
@@ -46,7 +48,7 @@ func (s *sessionServer) Connect(stream holdfastv1.SessionService_ConnectServer) 
 func (s *sessionServer) connect(stream connectStream) error {
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
-	caller, err := gate.CallerOf(ctx)
+	caller, err := ratelimit.CallerOf(ctx)
 	if err != nil {
 		return err
 	}
@@ -55,10 +57,10 @@ func (s *sessionServer) connect(stream connectStream) error {
 		server:       s,
 		client:       clientOf(ctx, caller),
 		network:      network,
-		reservations: s.gate.Reservations(caller, s.cfg.Stream.Requests),
-		requests:     guard.RequestsOf(ctx),
-		out:          newOutbox(s.cfg.Stream.Outgoing, network.Account, s.cfg.Patience, s.service.State),
-		sendOff:      sendOff{dismissed: make(chan struct{})},
+		reservations: s.limiter.Reservations(caller, s.cfg.Stream.Requests),
+		requests:     authz.RequestsOf(ctx),
+		out:          newOutbox(s.cfg.Stream.Outgoing, network.Account, s.cfg.ReadTimeout, s.service.State),
+		drainNotices: drainNotices{timedOut: make(chan struct{})},
 		streamState: newStreamState(s.cfg.Stream, func(busy bool) {
 			if busy {
 				network.SetBusy()
@@ -67,7 +69,7 @@ func (s *sessionServer) connect(stream connectStream) error {
 			}
 		}),
 	}
-	c.sendOff.out = c.out
+	c.drainNotices.out = c.out
 	conn, err := s.service.Connect(c)
 	if err != nil {
 		return err
@@ -77,11 +79,11 @@ func (s *sessionServer) connect(stream connectStream) error {
 	s.stats.streams.Add(1)
 	err = c.serve(ctx, stream)
 	cancel()
-	// The node keeps the connection, and so the outbox, as long as a session lives that was opened through it.
+	// The node keeps the connection, and thus the outbox, as long as a session exists that was opened through it.
 	c.out.drop()
 	c.reservations.Leave()
 	c.streamState.drain()
-	c.streamState.waits.Wait() // these requests end because their context has ended
+	c.streamState.waits.Wait() // the requests end because their context has ended
 	c.tree.close()
 	conn.Disconnect()
 	s.stats.streams.Add(-1)
@@ -89,37 +91,38 @@ func (s *sessionServer) connect(stream connectStream) error {
 	return err
 }
 
-// connection is one Connect stream. The node calls it as the session.Events of the connection behind it.
+// connection is one Connect stream. The node calls it as the connection's session.Events.
 type connection struct {
 	server       *sessionServer
 	client       session.Client
 	network      *port.Conn
-	reservations *gate.Reservations
-	// requests decides which requests the caller may make. The stream's reader alone uses it.
-	requests *guard.Requests
+	reservations *ratelimit.Reservations
+	// requests authorizes the stream's requests. Only the stream's reader uses it.
+	requests *authz.Requests
 	conn     session.Connection
-	sendOff
+	drainNotices
 	out         *outbox
 	streamState *streamState
-	// sessions is how many sessions the stream has.
+	// sessions is the number of sessions of the stream.
 	sessions atomic.Int64
-	// heard counts the client's messages.
-	heard    atomic.Uint64
+	// received counts the client's messages.
+	received atomic.Uint64
 	shortest shortest
 	presence presence
 	tree     treeSlot
-	// large is why the message that the stream's reader has is too large; nil if it is not. The reader alone uses it.
+	// large is the error for a message that is too large and that the reader is handling; nil otherwise. Only the
+	// reader uses it.
 	large error
-	// promised is the promise that stands for the connection.
+	// promised is the promise on which the connection's sessions depend.
 	promised noted
 }
 
-// Client returns whose stream it is.
+// Client returns the stream's client.
 func (c *connection) Client() session.Client { return c.client }
 
 // clientOf describes a caller.
-func clientOf(ctx context.Context, caller gate.Caller) session.Client {
-	c := session.Client{Name: caller.Principal, Verified: caller.Verified}
+func clientOf(ctx context.Context, caller ratelimit.Caller) session.Client {
+	c := session.Client{Name: caller.Name, Verified: caller.Verified}
 	if from, ok := peer.FromContext(ctx); ok {
 		c.Address = from.Addr.String()
 	}
@@ -138,7 +141,7 @@ func (c *connection) count(change int) {
 	}
 }
 
-// serve runs the stream's reader and writer and returns why the stream ends. It returns nil when the client has closed
+// serve runs the stream's reader and writer, and returns why the stream ends. It returns nil when the client has closed
 // its side and all its requests are answered.
 func (c *connection) serve(ctx context.Context, stream connectStream) error {
 	read, written := make(chan error, 1), make(chan error, 1)
@@ -148,7 +151,7 @@ func (c *connection) serve(ctx context.Context, stream connectStream) error {
 	if ended {
 		return why
 	}
-	// The client or the node wants no more requests: requests under way are answered first.
+	// The client or the node wants no more requests. Requests in flight are answered first.
 	for idle := c.streamState.drain(); ; {
 		select {
 		case <-idle:
@@ -169,13 +172,13 @@ func (c *connection) serve(ctx context.Context, stream connectStream) error {
 	}
 }
 
-// until waits for the first reason to end, and reports whether the stream ends at once. Otherwise requests under way
+// until waits for the first reason to end, and reports whether the stream ends at once. Otherwise requests in flight
 // are answered first.
 func (c *connection) until(read, written <-chan error) (atOnce bool, why error) {
 	first, idle := time.NewTimer(port.FirstMessageWait), time.NewTicker(idleStreamWait)
 	defer first.Stop()
 	defer idle.Stop()
-	heard := uint64(0)
+	received := uint64(0)
 	for {
 		select {
 		case why = <-read:
@@ -193,13 +196,13 @@ func (c *connection) until(read, written <-chan error) (atOnce bool, why error) 
 			return false, session.ErrStopping
 		case <-c.server.streamsEnd:
 			return false, session.ErrStopping
-		case <-c.dismissed:
+		case <-c.timedOut:
 			return false, session.ErrDraining
 		case <-first.C:
 			why = c.silent()
 		case <-idle.C:
-			why = c.idle(heard)
-			heard = c.heard.Load()
+			why = c.idle(received)
+			received = c.received.Load()
 		}
 		if why != nil {
 			return true, why
@@ -207,23 +210,23 @@ func (c *connection) until(read, written <-chan error) (atOnce bool, why error) 
 	}
 }
 
-// silent returns the reason to end the stream if no message has come yet.
+// silent returns the reason to end the stream if no message has arrived yet.
 func (c *connection) silent() error {
-	if c.heard.Load() > 0 {
+	if c.received.Load() > 0 {
 		return nil
 	}
-	return &session.LimitError{Name: "first_message_wait", Limit: port.FirstMessageWait.String() + " without a message"}
+	return &session.LimitError{Name: "first_message_timeout", Limit: port.FirstMessageWait.String() + " without a message"}
 }
 
-// idle returns the reason to end the stream if it serves nothing, has received no message since heard, and is not the
-// only call of its connection.
-func (c *connection) idle(heard uint64) error {
-	if c.heard.Load() > heard || !c.streamState.idles() || !c.network.Shared() {
+// idle returns the reason to end the stream if it serves nothing, has received no message since the count received, and
+// is not the only call of its connection.
+func (c *connection) idle(received uint64) error {
+	if c.received.Load() > received || !c.streamState.idles() || !c.network.Shared() {
 		return nil
 	}
 	return &session.LimitError{
-		Name: "idle_stream_wait", Limit: idleStreamWait.String() +
-			" without a session or a message, beside another call on the connection",
+		Name: "idle_stream_timeout", Limit: idleStreamWait.String() +
+			" without a session or a message, and another call uses the connection",
 	}
 }
 
@@ -243,22 +246,22 @@ func (c *connection) read(ctx context.Context, stream connectStream) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		c.heard.Add(1)
-		if err := c.take(ctx, m); err != nil {
+		c.received.Add(1)
+		if err := c.receive(ctx, m); err != nil {
 			return err
 		}
 	}
 }
 
-// take serves the requests of a message, in their order. Each request of a batch is served as if it had come alone. A
-// bad batch has no seq, and is refused as a whole. The error ends the stream.
-func (c *connection) take(ctx context.Context, m *holdfastv1.ClientMessage) error {
+// receive serves the requests of a message, in order. Each request of a batch is served as if it had arrived alone. A
+// malformed batch has no seq, and is refused as a whole. The error ends the stream.
+func (c *connection) receive(ctx context.Context, m *holdfastv1.ClientMessage) error {
 	batch := m.GetBatch()
 	if batch == nil {
 		if err := c.awaitTree(ctx, m, m, nil); err != nil {
 			return err
 		}
-		c.takeOne(ctx, m)
+		c.serveOne(ctx, m)
 		return nil
 	}
 	c.out.joinAnswers()
@@ -269,17 +272,17 @@ func (c *connection) take(ctx context.Context, m *holdfastv1.ClientMessage) erro
 	}
 	for _, one := range requests {
 		if nested := one.GetBatch(); nested != nil {
-			nested.Reset() // it is refused, whatever it holds: nothing of it waits for room
+			nested.Reset() // the request is refused whatever it contains, so nothing in it may wait
 		}
 	}
-	if !c.awaitRoom(ctx, m) {
+	if !c.awaitOutbox(ctx, m) {
 		return nil
 	}
-	return c.takeEach(ctx, m, requests)
+	return c.serveEach(ctx, m, requests)
 }
 
-// takeEach serves the requests of a batch, but for those that are nil: they were served ahead of their turn.
-func (c *connection) takeEach(ctx context.Context, batch *holdfastv1.ClientMessage,
+// serveEach serves the requests of a batch. It skips nil requests, which awaitTree has served ahead of their turn.
+func (c *connection) serveEach(ctx context.Context, batch *holdfastv1.ClientMessage,
 	requests []*holdfastv1.ClientMessage,
 ) error {
 	for i, one := range requests {
@@ -296,22 +299,23 @@ func (c *connection) takeEach(ctx context.Context, batch *holdfastv1.ClientMessa
 		if err := c.awaitTree(ctx, batch, one, requests[i+1:]); err != nil {
 			return err
 		}
-		c.takeOne(ctx, one)
+		c.serveOne(ctx, one)
 	}
 	return nil
 }
 
-// awaitRoom waits until the answers to a batch fit into the queue, and reports whether the queue takes them. They need
-// room beside the answers that the stream owes already: one entry of the log may answer all requests under way. A batch
-// asks for many answers at once, and a client that reads them as fast as it can must not lose its stream for it (B1). A
-// client that does not read them loses it when its patience is over. Meanwhile the batch counts on the connection.
-func (c *connection) awaitRoom(ctx context.Context, batch *holdfastv1.ClientMessage) bool {
+// awaitOutbox waits until the answers to a batch fit into the outbox, and reports whether the outbox is open. The
+// answers must fit in addition to the pending ones, because one log entry may answer all requests in flight. A batch
+// causes many answers at once, and a client that reads as fast as it can must not lose its stream (B1 client batches).
+// A client that does not read loses the stream when its timeout ends. While the batch waits, its bytes count on the
+// connection.
+func (c *connection) awaitOutbox(ctx context.Context, batch *holdfastv1.ClientMessage) bool {
 	counted := 0
 	defer func() { c.network.Add(-counted) }()
 	for {
-		// Owed answers first: one that is queued meanwhile counts twice, and never not at all.
-		owed := c.streamState.owed()
-		shorter, open := c.out.fits(owed + len(batch.GetBatch().GetRequests()))
+		// Pending answers are counted first: an answer that is queued in between counts twice, and never zero times.
+		unanswered := c.streamState.unanswered()
+		shorter, open := c.out.fits(unanswered + len(batch.GetBatch().GetRequests()))
 		if shorter == nil {
 			return open
 		}
@@ -327,8 +331,8 @@ func (c *connection) awaitRoom(ctx context.Context, batch *holdfastv1.ClientMess
 	}
 }
 
-// takeOne serves one request, or starts it.
-func (c *connection) takeOne(ctx context.Context, m *holdfastv1.ClientMessage) {
+// serveOne serves one request, or starts it.
+func (c *connection) serveOne(ctx context.Context, m *holdfastv1.ClientMessage) {
 	seq, err := seqFrom(m)
 	if err == nil {
 		err = c.start(ctx, m)
@@ -342,7 +346,7 @@ func (c *connection) takeOne(ctx context.Context, m *holdfastv1.ClientMessage) {
 func (c *connection) start(ctx context.Context, m *holdfastv1.ClientMessage) (err error) {
 	defer c.server.port.Recovered(wire.ConnectMethod, &err)
 	if one := m.GetTouch(); one != nil {
-		return c.touch(ctx, one) // it renews what requests of this stream have begun
+		return c.touch(ctx, one) // a touch depends on the permissions of the stream's other requests
 	}
 	if err := c.requests.Admit(single(m)); err != nil {
 		return err
@@ -371,45 +375,45 @@ func (c *connection) fail(seq uint64, err error) {
 	c.out.add(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Failed{Failed: wire.FailedProto(seq, err)}})
 }
 
-// Gone tells the client that a session has ended. The node calls it; it does not block.
+// Gone notifies the client that a session has ended. The node calls it; it does not block.
 func (c *connection) Gone(certificate session.Certificate) {
 	if e := (event{id: certificate.ID, certificate: &certificate}); c.streamState.happened(e) {
-		c.tell(e)
+		c.deliver(e)
 	}
 }
 
-// Moved tells the client that another connection has a session now. The node calls it; it does not block.
+// Moved notifies the client that another connection has a session now. The node calls it; it does not block.
 func (c *connection) Moved(id session.ID, attachment, instance uint64) {
 	if e := (event{
-		id: id, moved: standing(session.Token{Attachment: attachment}), instance: instance,
+		id: id, moved: attachmentRank(session.Token{Attachment: attachment}), instance: instance,
 	}); c.streamState.happened(e) {
-		c.tell(e)
+		c.deliver(e)
 	}
 }
 
 // MovedLocally is Moved for a local session. The node calls it; it does not block.
 func (c *connection) MovedLocally(id session.ID, attachment, instance uint64) {
 	if e := (event{
-		id: id, moved: standing(session.Token{Attachment: attachment, Local: true}), instance: instance,
+		id: id, moved: attachmentRank(session.Token{Attachment: attachment, Local: true}), instance: instance,
 	}); c.streamState.happened(e) {
-		c.tell(e)
+		c.deliver(e)
 	}
 }
 
-// Jeopardy tells the client that its sessions may expire. The node calls it; it does not block.
+// Jeopardy notifies the client that its sessions may expire. The node calls it; it does not block.
 func (c *connection) Jeopardy(since time.Time, try []string) { c.out.jeopardy(since, try) }
 
-// JeopardyEnded takes Jeopardy back. The node calls it; it does not block.
+// JeopardyEnded revokes Jeopardy. The node calls it; it does not block.
 func (c *connection) JeopardyEnded() { c.out.jeopardyEnded() }
 
-// tell removes the session of an event from the stream's state, and then queues the event: a client that has heard of
-// it no longer finds the session on this stream.
-func (c *connection) tell(e event) {
+// deliver removes the session of an event from the stream's state before it queues the event, so that a client that has
+// received the event no longer finds the session on this stream.
+func (c *connection) deliver(e event) {
 	if c.streamState.forget(e.id) {
 		c.count(-1)
 	}
 	if e.certificate != nil {
-		c.out.gone(*e.certificate)
+		c.out.addExpiry(*e.certificate)
 	} else {
 		c.out.moved(e.id, e.instance)
 	}

@@ -39,7 +39,7 @@ func TestConnectServesEachRequest(t *testing.T) {
 		if err != nil || o.GetSeq() != 1 || !reflect.DeepEqual(got, porttest.Grant(7)) {
 			t.Errorf("opened %+v, %v", got, err)
 		}
-		// The bubble's clock is before the epoch, which counts as 0 (O1).
+		// The bubble's clock is before the epoch, which counts as 0 (O1 ids from the log).
 		if opened.Timeout != time.Second || opened.MS != 0 {
 			t.Errorf("the service was asked to open %+v", opened)
 		}

@@ -105,7 +105,7 @@ func TestAnEndedStreamKeepsNothing(t *testing.T) {
 }
 
 func TestOutgoingBytesAreBounded(t *testing.T) {
-	o := newOutbox(1<<20, new(port.Account), port.ReadPatience, noState)
+	o := newOutbox(1<<20, new(port.Account), port.ReadTimeout, noState)
 	for n := 0; o.err() == nil; n++ {
 		if n > maxOutgoingBytes>>20 {
 			t.Fatal("the bytes of the queue are not bounded")
@@ -115,19 +115,19 @@ func TestOutgoingBytesAreBounded(t *testing.T) {
 	if limit, ok := errors.AsType[*session.LimitError](o.err()); !ok || limit.Name != "outgoing_bytes" {
 		t.Errorf("got %v", o.err())
 	}
-	o.gone(porttest.Certificate(1))
+	o.addExpiry(porttest.Certificate(1))
 	o.moved(1, 1)
 	o.jeopardyEnded()
 	if len(o.queue) != 0 {
 		t.Error("an outbox that overflowed takes more")
 	}
-	o = newOutbox(1<<20, new(port.Account), port.ReadPatience, noState)
+	o = newOutbox(1<<20, new(port.Account), port.ReadTimeout, noState)
 	o.bytes = maxOutgoingBytes - messageOverhead - 100
-	o.gone(porttest.Certificate(1))
+	o.addExpiry(porttest.Certificate(1))
 	if o.err() != nil {
 		t.Errorf("a certificate of less than 100 bytes overflowed: %v", o.err())
 	}
-	if o.gone(porttest.Certificate(2)); o.err() == nil {
+	if o.addExpiry(porttest.Certificate(2)); o.err() == nil {
 		t.Error("a certificate added to a batch is not counted")
 	}
 }

@@ -132,10 +132,10 @@ func TestEventsWaitForTheSessionsAnswer(t *testing.T) {
 	})
 }
 
-// TestAMoveToAGrantedAttachmentIsNotTold: a client without an answer resumes again, and all its resumes take
-// effect in one entry. The newest may be answered first. The client then holds the session, and must not hear that an
+// TestAMoveToAGrantedAttachmentIsNotSent: a client without an answer resumes again, and all its resumes take effect in
+// one entry. The newest may be answered first. The client then holds the session, and must not get the event that an
 // earlier resume took it away.
-func TestAMoveToAGrantedAttachmentIsNotTold(t *testing.T) {
+func TestAMoveToAGrantedAttachmentIsNotSent(t *testing.T) {
 	service := &fakeService{}
 	answer := make(map[uint64]chan error)
 	bubble.Test(t, func(t *testing.T) {
@@ -202,12 +202,12 @@ func TestAnEventWaitsForNoLaterOpen(t *testing.T) {
 }
 
 // Whoever has heard that a session ended or moved looks for its connection in vain.
-func TestAStreamForgetsASessionBeforeItTellsItsEnd(t *testing.T) {
+func TestAStreamForgetsASessionBeforeItSendsItsEnd(t *testing.T) {
 	forgot := 0
 	stats := new(counters)
 	c := &connection{
 		server: &sessionServer{stats: stats},
-		out:    newOutbox(100, new(port.Account), port.ReadPatience, noState),
+		out:    newOutbox(100, new(port.Account), port.ReadTimeout, noState),
 	}
 	c.streamState = newStreamState(StreamLimits{Sessions: 2, Requests: 1}, func(busy bool) {
 		if busy {
@@ -233,7 +233,7 @@ func TestAStreamForgetsASessionBeforeItTellsItsEnd(t *testing.T) {
 		if c.out.unsent() == 0 || c.streamState.serves(7) || stats.sessions.Load() != 0 {
 			t.Error("the event is not queued, or the session is still the stream's")
 		}
-		c.out = newOutbox(100, new(port.Account), port.ReadPatience, noState)
+		c.out = newOutbox(100, new(port.Account), port.ReadTimeout, noState)
 	}
 	if forgot != 2 {
 		t.Errorf("the stream was told %d times to serve nothing, want twice", forgot)

@@ -14,16 +14,16 @@ import (
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/transport/census"
-	"holdfast/transport/gate"
+	"holdfast/transport/ratelimit"
 	"holdfast/transport/wire"
 )
 
 // Bounds of a list of connections.
 const (
 	defaultConnections, maxConnections = 100, 1000
-	// maxSessionIDs is how many ids of sessions an answer has, 8 bytes each.
+	// maxSessionIDs is the largest number of session ids in an answer, 8 bytes each.
 	maxSessionIDs = 100_000
-	// maxPrincipalFilter is the longest text that is looked for.
+	// maxPrincipalFilter is the longest search text.
 	maxPrincipalFilter = 1024
 )
 
@@ -32,14 +32,14 @@ type presence struct {
 	stream *connection
 	// caller does not change.
 	caller census.Caller
-	// unvouched is why the node vouches for nobody: it refuses the stream's requests of the tree.
-	unvouched error
+	// principalErr is the error of an invalid principal: the node refuses the stream's requests of the tree with it.
+	principalErr error
 }
 
-// join puts a stream into the census.
-func (p *presence) join(ctx context.Context, stream *connection, caller gate.Caller) *census.Entry {
-	p.stream, p.caller = stream, census.Caller{Name: caller.Principal, Verified: caller.Verified}
-	p.caller.Principals, p.unvouched = gate.PrincipalsOf(ctx, stream.server.cfg.Super)
+// join adds a stream to the census.
+func (p *presence) join(ctx context.Context, stream *connection, caller ratelimit.Caller) *census.Entry {
+	p.stream, p.caller = stream, census.Caller{Name: caller.Name, Verified: caller.Verified}
+	p.caller.Principals, p.principalErr = ratelimit.PrincipalsOf(ctx, stream.server.cfg.Super)
 	var address net.Addr
 	if from, ok := peer.FromContext(ctx); ok {
 		address = from.Addr
@@ -48,18 +48,18 @@ func (p *presence) join(ctx context.Context, stream *connection, caller gate.Cal
 }
 
 // Requests counts the client's messages.
-func (p *presence) Requests() uint64 { return p.stream.heard.Load() }
+func (p *presence) Requests() uint64 { return p.stream.received.Load() }
 
 // Serves reports whether the stream serves a session.
 func (p *presence) Serves(id session.ID) bool { return p.stream.streamState.serves(id) }
 
-// Sessions returns so many of the stream's sessions.
-func (p *presence) Sessions(most int) []session.ID { return p.stream.streamState.some(most) }
+// Sessions returns up to limit of the stream's sessions.
+func (p *presence) Sessions(limit int) []session.ID { return p.stream.streamState.some(limit) }
 
-// Caller is whose stream it is.
+// Caller returns the stream's caller.
 func (p *presence) Caller() census.Caller { return p.caller }
 
-// Load is what the node has of the stream.
+// Load returns the node's load from the stream.
 func (p *presence) Load() census.Load {
 	l := census.Load{Sessions: int(p.stream.sessions.Load()), Unsent: p.stream.out.unsent()}
 	if part := p.stream.tree.get(); part != nil {
@@ -84,7 +84,7 @@ func (c *clusterServer) ListConnections(_ context.Context,
 	return connectionsProto(found, total), nil
 }
 
-// connectionsFrom reads what is asked for.
+// connectionsFrom reads a request.
 func connectionsFrom(req *holdfastv1.ListConnectionsRequest) (census.Query, error) {
 	q := census.Query{
 		Limit: int(req.GetLimit()), Session: session.ID(req.GetSessionId()), Principal: req.GetPrincipal(),
@@ -99,13 +99,13 @@ func connectionsFrom(req *holdfastv1.ListConnectionsRequest) (census.Query, erro
 		return q, &session.FieldError{Field: "principal", Limit: fmt.Sprintf("at most %d bytes", maxPrincipalFilter)}
 	}
 	q.Limit = cmp.Or(q.Limit, defaultConnections)
-	if most := maxSessionIDs / q.Limit; q.Sessions > most {
-		return q, &session.FieldError{Field: "session_ids", Limit: fmt.Sprintf("0 to %d", most)}
+	if limit := maxSessionIDs / q.Limit; q.Sessions > limit {
+		return q, &session.FieldError{Field: "session_ids", Limit: fmt.Sprintf("0 to %d", limit)}
 	}
 	return q, nil
 }
 
-// connectionsProto returns a list for the wire. It cuts a list whose callers have long names, so that the answer stays
+// connectionsProto returns a list for the wire. It cuts the list if callers have long names, so that the answer stays
 // below about [wire.DefaultMessageBytes]: clients refuse larger messages.
 func connectionsProto(found []census.Connection, total int) *holdfastv1.ListConnectionsResponse {
 	answer := &holdfastv1.ListConnectionsResponse{Total: uint64(total)} //nolint:gosec // a count

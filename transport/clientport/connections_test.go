@@ -18,8 +18,8 @@ import (
 	"holdfast/transport/wire"
 )
 
-// TestIdleConnectionsLockNoClientOut: connections without a stream, or with a stream that serves nothing, must not take
-// every slot for good.
+// TestIdleConnectionsLockNoClientOut: connections without a stream, or with a stream that serves nothing, must not
+// occupy every slot for good.
 func TestIdleConnectionsLockNoClientOut(t *testing.T) {
 	const most = 20
 	bubble.Test(t, func(t *testing.T) {
@@ -94,7 +94,7 @@ func TestRefusedConnectionsLearnWhy(t *testing.T) {
 	})
 }
 
-// isOpen reports whether the other end of a pipe is open: a pipe whose other end is closed takes no deadline.
+// isOpen reports whether the other end of a pipe is open: a pipe whose other end is closed accepts no deadline.
 func isOpen(conn net.Conn) bool { return conn.SetReadDeadline(time.Now()) == nil }
 
 // TestConnectionsPerAddress: at its own limit, an address has its idle connection evicted, or the new one is refused.
@@ -137,7 +137,7 @@ func TestCallsThatSayNothing(t *testing.T) {
 		if got := s.Stats(); got.Calls != 1 || got.Streams != 1 {
 			t.Errorf("stats %+v, want the call that has sent a message", got)
 		}
-		if _, err := silent.Recv(); limitNamed(err) != "first_message_wait" {
+		if _, err := silent.Recv(); limitNamed(err) != "first_message_timeout" {
 			t.Errorf("the silent stream ended with %v", err)
 		}
 		send(t, speaks, touchMessage(2))

@@ -78,7 +78,7 @@ func TestConnectLimits(t *testing.T) {
 	})
 }
 
-// TestARequestStopsCountingBeforeItsAnswer: a client with as many requests under way as it may have sends the next
+// TestARequestStopsCountingBeforeItsAnswer: a client with as many requests in flight as it may have sends the next
 // request as soon as it has an answer.
 func TestARequestStopsCountingBeforeItsAnswer(t *testing.T) {
 	service := &fakeService{}
@@ -99,7 +99,7 @@ func TestARequestStopsCountingBeforeItsAnswer(t *testing.T) {
 	})
 }
 
-// TestAllRequestsAnsweredAtOnce: a client that reads gets all answers, however many requests it may have under way.
+// TestAllRequestsAnsweredAtOnce: a client that reads gets all answers, however many requests it may have in flight.
 func TestAllRequestsAnsweredAtOnce(t *testing.T) {
 	for _, most := range []int{1024, 8192} {
 		bubble.Test(t, func(t *testing.T) {

@@ -11,18 +11,18 @@ import (
 	"holdfast/session"
 )
 
-// Drains drains the node that it belongs to. Safe for concurrent use.
+// Drains drains its node. Safe for concurrent use.
 type Drains interface {
-	// Drain begins to drain the node, unless that has begun, and returns how far it has come. The error is a
-	// [session.DrainRefusedError], or that of ctx. With force there is none. Without, it takes a few heartbeats to be
-	// sure that no other node is being drained.
+	// Drain begins to drain the node, unless a drain has begun, and returns the progress. The error is a
+	// [session.DrainRefusedError], or ctx's. With force the node makes no checks and Drain never fails. Otherwise the
+	// check takes a few heartbeats, to be sure that no other node is being drained.
 	Drain(ctx context.Context, force bool) (DrainStatus, error)
-	// Undrain ends that, and reports whether the node was being drained. A node that is stopping cannot be undrained: the
-	// error is [session.ErrStopping].
+	// Undrain ends the drain, and reports whether there was one. A stopping node cannot be undrained: the error is
+	// [session.ErrStopping].
 	Undrain() (bool, error)
 }
 
-// DrainStatus says how far a node has come that is being drained. The DrainStatus in the protocol explains each field.
+// DrainStatus is the progress of a drain. The DrainStatus in the protocol explains each field.
 type DrainStatus struct {
 	Since                        time.Time
 	Connections, Sessions, Local int
@@ -46,7 +46,7 @@ func (c *clusterServer) DrainNode(ctx context.Context,
 	return &holdfastv1.DrainNodeResponse{Drain: drainProto(&s)}, nil
 }
 
-// UndrainNode takes clients again.
+// UndrainNode makes the node accept clients again.
 func (c *clusterServer) UndrainNode(ctx context.Context,
 	req *holdfastv1.UndrainNodeRequest,
 ) (*holdfastv1.UndrainNodeResponse, error) {
@@ -63,10 +63,10 @@ func (c *clusterServer) UndrainNode(ctx context.Context,
 	return &holdfastv1.UndrainNodeResponse{Drained: drained}, nil
 }
 
-// mine refuses a request that is meant for another node: an address may lead to another node than its operator thinks.
+// mine refuses a request for another node: an address may lead to another node than the operator thinks.
 func (c *clusterServer) mine(node uint32) error {
 	if own := c.node.service.State().Node; node != uint32(own) {
-		return &session.FieldError{Field: "node", Limit: fmt.Sprintf("%d, the number of the asked node", own)}
+		return &session.FieldError{Field: "node", Limit: fmt.Sprintf("%d, the number of this node", own)}
 	}
 	return nil
 }

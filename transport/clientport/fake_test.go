@@ -35,7 +35,7 @@ type fakeService struct {
 	state      func() session.NodeState
 	allocate   func(context.Context, session.ClaimRequest) (session.ID, error)
 	tree       func([]tree.Principal, func()) session.TreeConnection
-	watch      func(context.Context, session.SessionWatch, func([]session.SessionTold) error) error
+	watch      func(context.Context, session.SessionWatch, func([]session.SessionEvent) error) error
 
 	mu           sync.Mutex
 	events       []session.Events
@@ -55,7 +55,7 @@ func (f *fakeService) Connect(e session.Events) (session.Connection, error) {
 }
 
 func (f *fakeService) WatchSessions(
-	ctx context.Context, w session.SessionWatch, tell func([]session.SessionTold) error,
+	ctx context.Context, w session.SessionWatch, tell func([]session.SessionEvent) error,
 ) error {
 	if f.watch == nil {
 		return session.ErrReadOnly

@@ -25,7 +25,8 @@ type refusal struct {
 
 type adoption struct{ token session.Token }
 
-// fakeTree is a session.TreeConnection. It keeps what it is asked, and tells what respond or the test adds with tell.
+// fakeTree is a session.TreeConnection. It records the requests, and returns the messages that respond or the test adds
+// with tell.
 type fakeTree struct {
 	principals []tree.Principal
 	notify     func()
@@ -34,7 +35,7 @@ type fakeTree struct {
 
 	mu     sync.Mutex
 	asked  []any
-	queue  []session.TreeTold
+	queue  []session.TreeMessage
 	full   chan struct{}
 	took   time.Time
 	closed bool
@@ -57,8 +58,8 @@ func withTree(s *fakeService, respond func(f *fakeTree, asked any) error) func()
 	}
 }
 
-// tell queues what the client is told next.
-func (f *fakeTree) tell(all ...session.TreeTold) {
+// tell queues the next messages for the client.
+func (f *fakeTree) tell(all ...session.TreeMessage) {
 	f.mu.Lock()
 	if len(f.queue) == 0 {
 		f.took = time.Now()
@@ -70,7 +71,7 @@ func (f *fakeTree) tell(all ...session.TreeTold) {
 
 // answer queues the answer to a request.
 func (f *fakeTree) answer(a session.TreeAnswer) {
-	f.tell(session.TreeTold{Answer: &a, Told: a.Stamp})
+	f.tell(session.TreeMessage{Answer: &a, Delivered: a.Stamp})
 }
 
 // requests returns what was asked.
@@ -116,12 +117,12 @@ func (f *fakeTree) Adopt(_ context.Context, t session.Token) (session.Token, err
 
 func (f *fakeTree) SetPrincipals(all []tree.Principal) { f.principals = all }
 
-func (f *fakeTree) Next(now time.Time) (session.TreeTold, bool) {
+func (f *fakeTree) Next(now time.Time) (session.TreeMessage, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.took = now
 	if f.closed || len(f.queue) == 0 {
-		return session.TreeTold{}, false
+		return session.TreeMessage{}, false
 	}
 	told := f.queue[0]
 	f.queue = f.queue[1:]
@@ -169,7 +170,7 @@ func (f *fakeTree) Close() {
 // Hold counts nothing: the port holds no requests.
 func (*fakeTree) Hold(int) bool { return false }
 
-// Holding tells of a watch for each that was asked for, and of a byte for each thing that waits.
+// Holding reports one watch for each that was asked for, and one byte for each waiting message.
 func (f *fakeTree) Holding() (watches, unsent int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -6,11 +6,11 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/transport/guard"
+	"holdfast/transport/authz"
 	"holdfast/transport/wire"
 )
 
-// FreezeExpiry has nothing expire for a time (Y3).
+// FreezeExpiry stops expiry for a time (Y3 freeze).
 func (s *adminServer) FreezeExpiry(ctx context.Context,
 	req *holdfastv1.FreezeExpiryRequest,
 ) (*holdfastv1.FreezeExpiryResponse, error) {
@@ -41,7 +41,7 @@ func (s *adminServer) ThawExpiry(ctx context.Context,
 	return &holdfastv1.ThawExpiryResponse{Index: index, State: s.state()}, nil
 }
 
-// ExtendSession keeps a session for a time (Y4).
+// ExtendSession keeps a session alive for a time (Y4 extension).
 func (s *adminServer) ExtendSession(ctx context.Context,
 	req *holdfastv1.ExtendSessionRequest,
 ) (*holdfastv1.ExtendSessionResponse, error) {
@@ -57,5 +57,5 @@ func (s *adminServer) ExtendSession(ctx context.Context,
 	return &holdfastv1.ExtendSessionResponse{Index: index, State: s.state()}, nil
 }
 
-// noteEntry tells the audit which entry of the log did what an operator asked for.
-func noteEntry(ctx context.Context, index uint64) { guard.Note(ctx, fmt.Sprintf("entry %d", index)) }
+// noteEntry records in the audit which log entry carried out the operator's request.
+func noteEntry(ctx context.Context, index uint64) { authz.Note(ctx, fmt.Sprintf("entry %d", index)) }

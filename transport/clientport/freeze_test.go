@@ -20,7 +20,7 @@ func TestFreezeThawAndExtend(t *testing.T) {
 	a := &fakeAdmin{}
 	withAdmin(t, a, func(t *testing.T, c holdfastv1.AdminServiceClient, lines *auditLines) {
 		t.Helper()
-		ctx := metadata.AppendToOutgoingContext(t.Context(), wire.PrincipalKey, "ops")
+		ctx := metadata.AppendToOutgoingContext(t.Context(), wire.ClientNameKey, "ops")
 		frozen, err := c.FreezeExpiry(ctx, &holdfastv1.FreezeExpiryRequest{For: durationpb.New(time.Hour), Why: "work"})
 		if err != nil || frozen.GetIndex() != 41 || frozen.GetState().GetIndex() != 40 {
 			t.Errorf("freeze: %v, %v", frozen, err)

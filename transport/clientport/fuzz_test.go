@@ -11,9 +11,9 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/transport/gate"
 	"holdfast/transport/internal/porttest"
 	"holdfast/transport/port"
+	"holdfast/transport/ratelimit"
 )
 
 // oneMessage is a Connect stream on which the client sends one message.
@@ -130,8 +130,8 @@ func FuzzConnectMessage(f *testing.F) {
 		wrong := fuzzedTree(service)
 		s := &sessionServer{
 			cfg: Config{}.withDefaults(), service: service, stats: &counters{},
-			gate: gate.New(gate.Config{}),
-			port: port.New(port.Config{Logger: hclog.NewNullLogger()}),
+			limiter: ratelimit.New(ratelimit.Config{}),
+			port:    port.New(port.Config{Logger: hclog.NewNullLogger()}),
 		}
 		stream := &oneMessage{ctx: t.Context(), in: []*holdfastv1.ClientMessage{m}}
 		porttest.OfMessage().Hold(t, len(b), func() {

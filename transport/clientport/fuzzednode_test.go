@@ -14,9 +14,9 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/transport/gate"
 	"holdfast/transport/internal/porttest"
 	"holdfast/transport/port"
+	"holdfast/transport/ratelimit"
 	"holdfast/transport/wire"
 )
 
@@ -184,7 +184,7 @@ func newAnswering(page session.Page, outcome error) *answering {
 	return a
 }
 
-// hear takes a request and returns the outcome.
+// hear records a request and returns the outcome.
 func (a *answering) hear(what any, fits bool) error { //nolint:revive // flag-parameter: the verdict on the request
 	a.asked++
 	if !fits {
@@ -199,7 +199,7 @@ func (a *answering) Status(ctx context.Context) (NodeStatus, error) {
 	return fakeCluster{a.outcome}.Status(ctx)
 }
 
-// Drain returns a drain under way, or the outcome.
+// Drain returns a running drain, or the outcome.
 func (a *answering) Drain(context.Context, bool) (DrainStatus, error) {
 	a.asked++
 	if a.outcome != nil {
@@ -240,7 +240,7 @@ type unaryCall struct {
 	port   *port.Port
 }
 
-// newUnaryCalls returns the unary calls of a port before node, by name. It takes them from the services' descriptors,
+// newUnaryCalls returns the unary calls of a port before node, by name. It reads them from the services' descriptors,
 // so that a call added later is called too.
 func newUnaryCalls(node *answering) map[string]unaryCall {
 	cfg := Config{}.withDefaults()
@@ -249,7 +249,7 @@ func newUnaryCalls(node *answering) map[string]unaryCall {
 		Limits: port.Limits{MessageBytes: maxFuzzedBytes},
 		State:  func() *holdfastv1.NodeState { return wire.StateProto(node.State()) },
 	})
-	sessions := &sessionServer{cfg: cfg, service: node, port: p, gate: gate.New(gate.Config{}), stats: &counters{}}
+	sessions := &sessionServer{cfg: cfg, service: node, port: p, limiter: ratelimit.New(ratelimit.Config{}), stats: &counters{}}
 	servers := map[*grpc.ServiceDesc]any{
 		&holdfastv1.SessionService_ServiceDesc: sessions,
 		&holdfastv1.TreeService_ServiceDesc:    &treeServer{node: sessions},

@@ -41,7 +41,7 @@ func treeRequestsOf(name string) []proto.Message {
 				Path: "/a", Kind: holdfastv1.EntryKind_ENTRY_KIND_EXPIRING, Ttl: porttest.BadDuration(),
 			}},
 			&holdfastv1.CreateRequest{Numbering: numbering(1, 0), Create: &holdfastv1.Create{
-				Path: "/a", Linger: durationpb.New(1), Kind: holdfastv1.EntryKind_ENTRY_KIND_EPHEMERAL,
+				Path: "/a", LockDelay: durationpb.New(1), Kind: holdfastv1.EntryKind_ENTRY_KIND_EPHEMERAL,
 			}},
 		},
 		holdfastv1.TreeService_Delete_FullMethodName: {

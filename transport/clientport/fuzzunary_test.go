@@ -22,7 +22,7 @@ import (
 	"holdfast/transport/wire"
 )
 
-// maxFuzzedBytes is the largest message that the fuzzed port takes. It is small, so that inputs reach it.
+// maxFuzzedBytes is the largest message that the fuzzed port accepts. It is small, so that inputs reach it.
 const maxFuzzedBytes = 4 << 10
 
 // maxRefusalBytes is the largest refusal: it says what is wrong, and repeats no more than the begin of a path, quoted.
@@ -30,11 +30,8 @@ const maxRefusalBytes = 2 << 10
 
 // FuzzUnary gives every unary call of Holdfast's own services any request, through the port as gRPC calls it, with any
 // outcome at the node. The result is an answer to the request, not too large, that can be sent; or an error, with the
-// node's state where the service tells it (N1), that names the field out of range or is the node's own. Nothing out of
-// range reaches the node.
-//
-// An input names its call, so that inputs which are kept mean the same when a call is added. Any other name stands for
-// some call.
+// node's state where the service adds it (N1 node mode), that names the field out of range or is the node's own.
+// Nothing out of range reaches the node.
 func FuzzUnary(f *testing.F) {
 	page := largePage()
 	calls := newUnaryCalls(newAnswering(page, nil))
@@ -129,8 +126,8 @@ func (u *unaryTry) checkRefusal(t *testing.T, name string) {
 		strings.Contains(string(b), nobodysBusiness) {
 		t.Errorf("%s: a refusal of %d bytes cannot be sent, or says too much: %v, %v", name, len(b), err, st)
 	}
-	if told := detail.GetState(); wire.TellsState(name) && !proto.Equal(told, wire.StateProto(porttest.StateOf(3))) ||
-		!wire.TellsState(name) && told != nil {
+	if told := detail.GetState(); wire.CarriesState(name) && !proto.Equal(told, wire.StateProto(porttest.StateOf(3))) ||
+		!wire.CarriesState(name) && told != nil {
 		t.Errorf("%s was refused with the state %v", name, detail.GetState())
 	}
 	if u.node.asked == 0 {

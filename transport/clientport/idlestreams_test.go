@@ -40,7 +40,7 @@ func TestIdleStreams(t *testing.T) {
 		if got := s.Stats(); got.Streams != 3 || got.Calls != 3 {
 			t.Errorf("stats %+v, want the lone stream, the stream with a session and the stream that speaks", got)
 		}
-		if _, err := streams[2].Recv(); limitNamed(err) != "idle_stream_wait" {
+		if _, err := streams[2].Recv(); limitNamed(err) != "idle_stream_timeout" {
 			t.Errorf("an idle stream ended with %v", err)
 		}
 		if kept := heap() - before; kept > 1<<20 {

@@ -16,7 +16,7 @@ type idServer struct {
 	service session.Service
 }
 
-// AllocateIds hands out a block of ids of this node (O3).
+// AllocateIds hands out a block of ids of this node (O3 id blocks).
 func (s *idServer) AllocateIds(ctx context.Context,
 	req *holdfastv1.AllocateIdsRequest,
 ) (*holdfastv1.AllocateIdsResponse, error) {

@@ -14,7 +14,7 @@ import (
 	"holdfast/transport/wire"
 )
 
-// defaultPage is the page size of a request that names none.
+// defaultPage is the page size of a request without one.
 const defaultPage = 100
 
 func queryFrom(req *holdfastv1.ListSessionsRequest) (session.Query, error) {
@@ -40,7 +40,7 @@ func queryFrom(req *holdfastv1.ListSessionsRequest) (session.Query, error) {
 	}, nil
 }
 
-// orderFrom reports whether the sessions are wanted that are soonest to expire.
+// orderFrom reports whether the request asks for the sessions that expire soonest.
 func orderFrom(req *holdfastv1.ListSessionsRequest) (soonest bool, err error) {
 	switch req.GetOrder() {
 	case holdfastv1.SessionOrder_SESSION_ORDER_UNSPECIFIED:
@@ -61,9 +61,8 @@ func pageSizeError() error {
 	}
 }
 
-// pageProto returns a page for the wire. It cuts a page whose sessions carry many labels, so that the answer stays
-// below about [wire.DefaultMessageBytes]: clients refuse larger messages, and a page may always be shorter than asked
-// for.
+// pageProto returns a page for the wire. It cuts a page whose sessions have many labels, so that the answer stays below
+// about [wire.DefaultMessageBytes]: clients refuse larger messages, and a page may always be shorter than requested.
 func pageProto(page session.Page) *holdfastv1.ListSessionsResponse {
 	answer := &holdfastv1.ListSessionsResponse{Sessions: make([]*holdfastv1.ListedSession, 0, len(page.Sessions))}
 	next, size := page.Next, 0
@@ -82,7 +81,7 @@ func pageProto(page session.Page) *holdfastv1.ListSessionsResponse {
 	return answer
 }
 
-// pageToken returns the last id of a page in a form that is opaque to clients.
+// pageToken encodes the last id of a page, in a form that is opaque to clients.
 func pageToken(last session.ID) string {
 	if last == 0 {
 		return ""
@@ -101,7 +100,7 @@ func pageTokenFrom(token string) (session.ID, error) {
 	return session.ID(binary.BigEndian.Uint64(b)), nil
 }
 
-// filterFrom returns the filter of f at a moment. Errors name fields of f.
+// filterFrom reads a filter; ages are relative to now. Errors name fields of f.
 func filterFrom(f *holdfastv1.SessionFilter, now time.Time) (session.Filter, error) {
 	var filter session.Filter
 	if f == nil {
@@ -155,24 +154,24 @@ func ageFrom(filter *session.Filter, f *holdfastv1.SessionFilter, now time.Time)
 	return nil
 }
 
-// remainingFrom reads the bounds of the remaining time. It refuses 0 as the upper bound: a filter could not tell it
-// from no bound, and every live session has more time left.
+// remainingFrom reads the bounds of the remaining time. It refuses 0 as the upper bound: a filter could not distinguish
+// 0 from no bound, and every live session has more time left.
 func remainingFrom(filter *session.Filter, f *holdfastv1.SessionFilter) error {
-	least, err := wire.DurationFrom("min_remaining", f.GetMinRemaining(), wire.NotNegative)
+	minRemaining, err := wire.DurationFrom("min_remaining", f.GetMinRemaining(), wire.NotNegative)
 	if err != nil {
 		return err
 	}
-	lowestMost := wire.NotNegative
+	lowestLimit := wire.NotNegative
 	if f.GetMaxRemaining() != nil {
-		lowestMost = wire.Positive
+		lowestLimit = wire.Positive
 	}
-	most, err := wire.DurationFrom("max_remaining", f.GetMaxRemaining(), lowestMost)
+	maxRemaining, err := wire.DurationFrom("max_remaining", f.GetMaxRemaining(), lowestLimit)
 	if err != nil {
 		return err
 	}
-	if f.GetMaxRemaining() != nil && most < least {
+	if f.GetMaxRemaining() != nil && maxRemaining < minRemaining {
 		return &session.FieldError{Field: "max_remaining", Limit: "min_remaining or more"}
 	}
-	filter.MinRemaining, filter.MaxRemaining = least, most
+	filter.MinRemaining, filter.MaxRemaining = minRemaining, maxRemaining
 	return nil
 }

@@ -43,7 +43,7 @@ func TestListConnections(t *testing.T) {
 		}
 		began := time.Now()
 		quiet := holding(t, network, 7)
-		ctx := metadata.AppendToOutgoingContext(t.Context(), wire.DigestKey, "boss:secret", wire.PrincipalKey, "worker")
+		ctx := metadata.AppendToOutgoingContext(t.Context(), wire.DigestKey, "boss:secret", wire.ClientNameKey, "worker")
 		busy, err := holdfastv1.NewSessionServiceClient(dialPipes(t, network)).Connect(ctx)
 		if err != nil {
 			t.Fatal(err)
@@ -144,9 +144,9 @@ func TestListConnectionsRefusals(t *testing.T) {
 	})
 }
 
-// An answer stays below what clients take, with a thousand callers of the longest names.
+// An answer stays below the clients' limit, with a thousand callers of the longest names.
 func TestListConnectionsOfLongNames(t *testing.T) {
-	who := census.Caller{Name: strings.Repeat("n", session.MaxPrincipal)}
+	who := census.Caller{Name: strings.Repeat("n", session.MaxClientName)}
 	for range tree.MaxPrincipals {
 		who.Principals = append(who.Principals, tree.Principal{
 			Scheme: tree.X509, ID: strings.Repeat("x", tree.MaxPrincipal/tree.MaxPrincipals-len(tree.X509)),

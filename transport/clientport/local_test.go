@@ -51,9 +51,9 @@ func TestL1OpensSayWhichKind(t *testing.T) {
 	}
 }
 
-// TestL7AnUpgradeTakesNoRoom holds that a stream with all the sessions it may have can upgrade a session of another
-// stream, and that an upgrade under way does not count against an open.
-func TestL7AnUpgradeTakesNoRoom(t *testing.T) {
+// TestL7AnUpgradeNeedsNoSlot holds that a stream with all the sessions it may have can upgrade a session of another
+// stream, and that a running upgrade does not count against an open.
+func TestL7AnUpgradeNeedsNoSlot(t *testing.T) {
 	decided := make(chan struct{})
 	service := &fakeService{
 		open: func(context.Context, session.OpenRequest) (session.Grant, error) { return porttest.Grant(7), nil },
@@ -98,7 +98,7 @@ func TestL7AnUpgradeTakesNoRoom(t *testing.T) {
 // numbers, and does overtake older moves at its node.
 func TestL5AMoveInTheLogIsNewerThanLocalOnes(t *testing.T) {
 	r := newStreamState(StreamLimits{Sessions: 10, Requests: 10}, func(bool) {})
-	q := &request{ask: session.Request{Open: &session.OpenRequest{}}}
+	q := &request{request: session.Request{Open: &session.OpenRequest{}}}
 	if err := r.begin(q); err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func TestL5AMoveInTheLogIsNewerThanLocalOnes(t *testing.T) {
 		{session.Token{Attachment: 6, Local: true}, true},
 		{session.Token{Attachment: 3}, true},
 	} {
-		if told := r.happened(event{id: 7, moved: standing(tt.to)}); told != tt.told {
+		if told := r.happened(event{id: 7, moved: attachmentRank(tt.to)}); told != tt.told {
 			t.Errorf("a move to %+v is told: %v, want %v", tt.to, told, tt.told)
 		}
 	}
@@ -121,7 +121,7 @@ func TestL5AMoveInTheLogIsNewerThanLocalOnes(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.answered(q, session.Token{ID: 7, Attachment: 2})
-	if r.happened(event{id: 7, moved: standing(session.Token{Attachment: 9, Local: true})}) {
+	if r.happened(event{id: 7, moved: attachmentRank(session.Token{Attachment: 9, Local: true})}) {
 		t.Error("a local move is told after the session became global")
 	}
 }

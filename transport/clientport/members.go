@@ -6,36 +6,36 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/transport/guard"
+	"holdfast/transport/authz"
 )
 
 // Memberships changes the members of the cluster (J). Safe for concurrent use. Errors are [session.NotLeaderError] on
-// nodes that do not lead, [session.MemberRefusedError], [session.FieldError], and [session.ErrOutcomeUnknown] if a change
-// was not committed in time. A method returns once what is wanted is committed; a repeat changes nothing.
+// nodes that do not lead, [session.MemberRefusedError], [session.FieldError], and [session.ErrOutcomeUnknown] if a
+// change was not committed in time. A method returns once the change is committed; a repeat changes nothing.
 type Memberships interface {
-	// Add takes in a node that runs and waits at a place, as an observer.
+	// Add adds a node that runs and waits at an address, as an observer.
 	Add(ctx context.Context, at session.MemberPlace) error
 	// Promote gives a member its vote once it has caught up.
 	Promote(ctx context.Context, node session.Node) error
-	// Demote takes a member's vote.
+	// Demote removes a member's vote.
 	Demote(ctx context.Context, node session.Node) error
 	// Remove removes a member for good.
 	Remove(ctx context.Context, node session.Node) error
-	// Transfer hands leadership to a voter; 0 stands for any. It returns when this node does not lead any more.
+	// Transfer transfers leadership to a voter; 0 means any. It returns when this node no longer leads.
 	Transfer(ctx context.Context, node session.Node) error
-	// Confirm returns nil once what this node knew of the members when it was called is committed, and this node was
-	// the leader at a later moment (J5).
+	// Confirm returns nil once the membership that this node knew at the call is committed, and this node was the
+	// leader at a later moment (J5 the leader's list).
 	Confirm(ctx context.Context) error
 }
 
 // memberActs serves the calls about members. It belongs to [clusterServer].
 type memberActs struct {
-	// members is that of the Config; nil: members cannot be changed.
+	// members is the Config's Members; nil: members cannot be changed.
 	members Memberships
 	refuse  holdfastv1.UnimplementedClusterServiceServer
 }
 
-// AddMember takes a node in.
+// AddMember adds a node.
 func (a memberActs) AddMember(ctx context.Context,
 	req *holdfastv1.AddMemberRequest,
 ) (*holdfastv1.AddMemberResponse, error) {
@@ -53,7 +53,7 @@ func (a memberActs) AddMember(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	guard.Note(ctx, fmt.Sprintf("node %d was added", node))
+	authz.Note(ctx, fmt.Sprintf("node %d was added", node))
 	return &holdfastv1.AddMemberResponse{}, nil
 }
 
@@ -70,7 +70,7 @@ func (a memberActs) PromoteMember(ctx context.Context,
 	return &holdfastv1.PromoteMemberResponse{}, nil
 }
 
-// DemoteMember takes a member's vote.
+// DemoteMember removes a member's vote.
 func (a memberActs) DemoteMember(ctx context.Context,
 	req *holdfastv1.DemoteMemberRequest,
 ) (*holdfastv1.DemoteMemberResponse, error) {
@@ -96,7 +96,7 @@ func (a memberActs) RemoveMember(ctx context.Context,
 	return &holdfastv1.RemoveMemberResponse{}, nil
 }
 
-// TransferLeadership has another voter lead.
+// TransferLeadership transfers leadership to another voter.
 func (a memberActs) TransferLeadership(ctx context.Context,
 	req *holdfastv1.TransferLeadershipRequest,
 ) (*holdfastv1.TransferLeadershipResponse, error) {
@@ -107,7 +107,7 @@ func (a memberActs) TransferLeadership(ctx context.Context,
 		if err := a.members.Transfer(ctx, 0); err != nil {
 			return nil, err
 		}
-		guard.Note(ctx, "another node leads")
+		authz.Note(ctx, "another node leads")
 		return &holdfastv1.TransferLeadershipResponse{}, nil
 	}
 	if err := act(ctx, req.GetNode(), "is to lead", a.members.Transfer); err != nil {
@@ -116,7 +116,7 @@ func (a memberActs) TransferLeadership(ctx context.Context,
 	return &holdfastv1.TransferLeadershipResponse{}, nil
 }
 
-// act does something about a node that a request names, and notes it for the audit.
+// act runs do for the node that a request names, and records the outcome in the audit.
 func act(ctx context.Context, number uint32, what string, do func(context.Context, session.Node) error) error {
 	node, err := nodeFrom("node", number)
 	if err != nil {
@@ -125,7 +125,7 @@ func act(ctx context.Context, number uint32, what string, do func(context.Contex
 	if err = do(ctx, node); err != nil {
 		return err
 	}
-	guard.Note(ctx, fmt.Sprintf("node %d %s", node, what))
+	authz.Note(ctx, fmt.Sprintf("node %d %s", node, what))
 	return nil
 }
 

@@ -134,8 +134,8 @@ func TestMembersHaveNumbers(t *testing.T) {
 	})
 }
 
-// The leader's list is refused where the leader cannot confirm it, and names the leader (J5). Any node's own list is
-// not confirmed.
+// The leader's list is refused where the leader cannot confirm it, and names the leader (J5 the leader's list). Any
+// node's own list is not confirmed.
 func TestJ5TheListOfTheLeaderIsConfirmed(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		fake := &fakeMemberships{}

@@ -17,35 +17,36 @@ import (
 )
 
 const (
-	// maxEventBatch is the number of sessions that one Gone or Moved may name.
+	// maxEventBatch is the largest number of sessions in one Gone or Moved.
 	maxEventBatch = 4096
-	// maxOutgoingBytes bounds the waiting bytes of a stream, as StreamLimits.Outgoing bounds its waiting messages,
-	// beyond what its sessions account for. The answer to the largest touch fits, with a certificate for each session
-	// that it names. The answers to as many resumes as may be under way by default fit too, of sessions with all the
-	// labels that one may have: one log entry answers all of them.
+	// maxOutgoingBytes bounds the unsent bytes of a stream beyond the allowance of its sessions, as
+	// StreamLimits.Outgoing bounds its unsent messages. It is large enough for the answer to the largest touch, with a
+	// certificate for each session. It is also large enough for the answers to the default number of resumes in flight,
+	// whose sessions have all permitted labels: one log entry answers all of them.
 	maxOutgoingBytes = 12 << 20
-	// messageOverhead is about what a queued message costs beside its fields.
+	// messageOverhead is the approximate memory of a queued message besides its fields.
 	messageOverhead = 128
 	// failureOverhead is the overhead of each session in a refused touch, detailOverhead the overhead of each error
 	// detail in the answer, with a certificate.
 	failureOverhead, detailOverhead = 64, 432
-	// slowestRead is how many bytes of a message give the client one second more to read it, in bytes as they count
-	// while they wait.
-	slowestRead = 64 << 10
+	// minReadRate is the number of bytes of a message for which the client gets one more second to read, in bytes as
+	// they count in the queue.
+	minReadRate = 64 << 10
 )
 
-// outbox is the queue of messages to one Connect stream. Adding never blocks. When a client reads too slowly for what
-// it asks for, the queue overflows once, takes no more, and its stream ends. Safe for concurrent use.
+// outbox is the queue of messages to one Connect stream. Adding never blocks. When a client reads too slowly for its
+// requests, the outbox overflows once, accepts no more messages, and the stream ends. Safe for concurrent use.
 type outbox struct {
 	limit int
 	// account is the account of the connection.
 	account *port.Account
-	// patience is how long the client may read nothing while something waits. gRPC takes a message when the previous
-	// one has gone, and does not say how much of that one has gone: a large message gets more time.
-	patience time.Duration
+	// readTimeout is the longest time for which the client may read nothing while a message waits. gRPC accepts a
+	// message when the previous one has gone, and does not say how much of the previous one has gone: so a large
+	// message gets more time.
+	readTimeout time.Duration
 	// state returns the node's state for the messages.
 	state func() session.NodeState
-	// wake tells the writer that there is something new. It has a buffer of one.
+	// wake signals new messages to the writer. It has a buffer of one.
 	wake chan struct{}
 	// overflow is closed when the queue overflows.
 	overflow chan struct{}
@@ -54,23 +55,22 @@ type outbox struct {
 	// queue is in the order of sending; bytes is its size. guarded by mu
 	queue []outgoing
 	bytes int
-	// spare is what is left of the piece of memory that holds written answers. guarded by mu
+	// spare is the free part of the memory chunk for written answers. guarded by mu
 	spare []byte
-	// taken is the size of the messages that the writer has taken to send. guarded by mu
-	taken int
+	// inBatch is the size of the messages that the writer is sending. guarded by mu
+	inBatch int
 	// sessions is the largest number of sessions that the stream has had at once. guarded by mu
 	sessions int
 	// joins says that one message may carry many answers. guarded by mu
 	joins bool
-	// room is told when the queue has become shorter or closed, while somebody waits for it; else it is nil. guarded by
-	// mu
-	room chan struct{}
-	// closed says that the queue takes no more, full why. guarded by mu
+	// space is closed when the queue has become shorter or closed; nil while no reader waits. guarded by mu
+	space chan struct{}
+	// closed says that the queue accepts no more messages, full why. guarded by mu
 	closed bool
 	full   *session.LimitError
 }
 
-// outgoing is a message, or one that is written already, or the ends of sessions.
+// outgoing is a message, an encoded message, or a batch of ends of sessions.
 type outgoing struct {
 	message *holdfastv1.ServerMessage
 	written []byte
@@ -78,17 +78,17 @@ type outgoing struct {
 	bytes   int
 }
 
-// newOutbox returns a queue of at most limit messages, each of which gets state as it is sent. The messages count on
-// account. The queue overflows when the client reads none of them for as long as patience.
-func newOutbox(limit int, account *port.Account, patience time.Duration, state func() session.NodeState) *outbox {
+// newOutbox returns a queue of at most limit messages. The writer adds state to each message, and the messages count on
+// account. The queue overflows when the client reads no message for the duration of timeout.
+func newOutbox(limit int, account *port.Account, timeout time.Duration, state func() session.NodeState) *outbox {
 	return &outbox{
-		limit: limit, account: account, patience: patience, state: state, wake: make(chan struct{}, 1),
+		limit: limit, account: account, readTimeout: timeout, state: state, wake: make(chan struct{}, 1),
 		overflow: make(chan struct{}),
 	}
 }
 
-// allow notes how many sessions the stream has. It raises the bound of waiting bytes by what the sessions account for,
-// for as long as the stream lasts.
+// allow records the number of sessions of the stream. It raises the bound of unsent bytes by the allowance of the
+// sessions, until the stream ends.
 func (o *outbox) allow(sessions int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -98,15 +98,15 @@ func (o *outbox) allow(sessions int) {
 	}
 }
 
-// unsent returns how many bytes wait, those included that gRPC has not taken yet.
+// unsent returns the number of unsent bytes, including those that gRPC has not accepted yet.
 func (o *outbox) unsent() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.bytes + o.taken
+	return o.bytes + o.inBatch
 }
 
-// weight is about what a message costs while it waits. Refused touches are counted one by one: in memory they are
-// several times as large as on the wire, and one request of a client can cause 10,000 of them.
+// weight is the approximate memory of a queued message. It counts failed touches one by one: in memory they are several
+// times as large as on the wire, and one request of a client can cause 10,000 of them.
 func weight(m *holdfastv1.ServerMessage) int {
 	bytes := proto.Size(m) + messageOverhead
 	var detail *holdfastv1.ErrorDetail
@@ -132,10 +132,10 @@ func (o *outbox) add(m *holdfastv1.ServerMessage) {
 	o.push(outgoing{message: m, bytes: bytes})
 }
 
-// pieceBytes is how much memory is got at once for written answers.
+// pieceBytes is the size of a memory chunk for encoded answers.
 const pieceBytes = 4 << 10
 
-// write queues a message that is written already. It keeps a copy.
+// write queues a copy of an encoded message.
 func (o *outbox) write(b []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -143,7 +143,7 @@ func (o *outbox) write(b []byte) {
 		return
 	}
 	if len(o.queue) == 0 {
-		o.spare = nil // an answer alone takes no piece: an idle connection costs little
+		o.spare = nil // a single answer needs no chunk: an idle connection costs little
 	} else if cap(o.spare) < len(b) {
 		o.spare = make([]byte, 0, max(pieceBytes, len(b)))
 	}
@@ -153,15 +153,15 @@ func (o *outbox) write(b []byte) {
 }
 
 // ends are the sessions of a Gone, in the bytes of the wire. Ends come by the thousand, on the goroutine that applies
-// the log: a message of each would take four objects.
+// the log, and one message for each would need four objects.
 type ends struct {
 	cause             session.Cause
 	ids, certificates []byte
 }
 
-// gone queues the end of a session. It adds to the last queued message if that is of the same kind: one message tells
-// all ends that happen while the client does not read.
-func (o *outbox) gone(c session.Certificate) {
+// addExpiry queues the end of a session. It adds to the last queued message if that has the same kind: one message
+// carries all ends that happen while the client does not read.
+func (o *outbox) addExpiry(c session.Certificate) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	last := o.last()
@@ -179,7 +179,7 @@ func (o *outbox) gone(c session.Certificate) {
 	o.grow(last, len(batch.certificates)-before+16)
 }
 
-// moved queues the loss of a session to another connection, of the client process with an instance. It batches as gone
+// moved queues the loss of a session to another connection, of the client process instance. It batches as addExpiry
 // does.
 func (o *outbox) moved(id session.ID, instance uint64) {
 	o.mu.Lock()
@@ -213,7 +213,7 @@ func (o *outbox) jeopardyEnded() {
 	)
 }
 
-// last returns the last queued message, or one without content when the queue is empty. Called with mu held.
+// last returns the last queued message, or an empty one when the queue is empty. Called with mu held.
 func (o *outbox) last() *outgoing {
 	if len(o.queue) == 0 {
 		return &outgoing{}
@@ -221,7 +221,7 @@ func (o *outbox) last() *outgoing {
 	return &o.queue[len(o.queue)-1]
 }
 
-// push queues a message, or overflows, and reports whether the queue took it. Called with mu held.
+// push queues a message, or overflows, and reports whether the message was queued. Called with mu held.
 func (o *outbox) push(m outgoing) bool {
 	switch {
 	case o.closed:
@@ -242,14 +242,14 @@ func (o *outbox) grow(m *outgoing, bytes int) {
 	m.bytes += bytes
 	o.bytes += bytes
 	o.account.Add(bytes)
-	if most := maxOutgoingBytes + o.sessions*port.SessionBytes; o.bytes > most {
-		o.overflown("outgoing_bytes", fmt.Sprintf("%d bytes that the client has not read", most))
+	if limit := maxOutgoingBytes + o.sessions*port.SessionBytes; o.bytes > limit {
+		o.overflown("outgoing_bytes", fmt.Sprintf("%d bytes that the client has not read", limit))
 		return
 	}
 	o.poke()
 }
 
-// poke tells the writer to look again. It returns at once.
+// poke wakes the writer. It returns at once.
 func (o *outbox) poke() {
 	select {
 	case o.wake <- struct{}{}:
@@ -257,7 +257,7 @@ func (o *outbox) poke() {
 	}
 }
 
-// overflown closes the queue and drops it. Called with mu held.
+// overflown closes the queue and drops its messages. Called with mu held.
 func (o *outbox) overflown(name, limit string) {
 	if o.closed {
 		return
@@ -271,59 +271,59 @@ func (o *outbox) overflown(name, limit string) {
 func (o *outbox) stuck() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	why := impatient(o.patience)
+	why := sendTimeoutError(o.readTimeout)
 	o.overflown(why.Name, why.Limit)
 }
 
-// starved ends the stream of a client that has read nothing of the tree for so long (G9).
+// starved ends the stream of a client that has read nothing of the tree for the given time (G9 answer bounds).
 func (o *outbox) starved(wait time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.overflown("outgoing_wait", fmt.Sprintf("%v, in which the client has read nothing of the tree", wait))
+	o.overflown("outgoing_timeout", fmt.Sprintf("%v, in which the client has read nothing of the tree", wait))
 }
 
 // empty closes the queue and drops its messages. Called with mu held.
 func (o *outbox) empty() {
 	o.account.Add(-o.bytes)
 	o.closed, o.queue, o.bytes, o.spare = true, nil, 0, nil
-	o.tellRoom()
+	o.signalSpace()
 }
 
-// joinAnswers lets one message carry many answers from now on: the client has shown that it knows them.
+// joinAnswers permits messages with many answers: the client supports them, because it has sent a batch.
 func (o *outbox) joinAnswers() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.joins = true
 }
 
-// fits returns nil when the queue has room for n messages, when it is empty, and when it is closed; open says that it
-// is not closed. Otherwise shorter is closed once the queue has become shorter.
+// fits returns nil when n messages fit into the queue, when the queue is empty, and when it is closed; open says that
+// it is not closed. Otherwise shorter is closed once the queue has become shorter.
 func (o *outbox) fits(n int) (shorter <-chan struct{}, open bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.closed || len(o.queue) == 0 || len(o.queue)+n <= o.limit {
 		return nil, !o.closed
 	}
-	if o.room == nil {
-		o.room = make(chan struct{})
+	if o.space == nil {
+		o.space = make(chan struct{})
 	}
-	return o.room, true
+	return o.space, true
 }
 
-// tellRoom wakes the reader that waits for room. Called with mu held.
-func (o *outbox) tellRoom() {
-	if o.room != nil {
-		close(o.room)
-		o.room = nil
+// signalSpace wakes the reader that waits for space. Called with mu held.
+func (o *outbox) signalSpace() {
+	if o.space != nil {
+		close(o.space)
+		o.space = nil
 	}
 }
 
-// close lets the queue take no more. run returns when the queued messages have been sent.
+// close makes the queue accept no more messages. run returns when the queued messages have been sent.
 func (o *outbox) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.closed = true
-	o.tellRoom()
+	o.signalSpace()
 	o.poke()
 }
 
@@ -332,9 +332,9 @@ func (o *outbox) drop() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.empty()
-	o.account.Add(-o.taken)
+	o.account.Add(-o.inBatch)
 	o.account.Allow(-o.sessions)
-	o.taken, o.sessions = 0, 0
+	o.inBatch, o.sessions = 0, 0
 }
 
 // err returns why the queue overflowed.
@@ -348,40 +348,41 @@ func (o *outbox) err() error {
 }
 
 const (
-	// takeBatch is how many messages the writer takes at once, takeBytes how many bytes before the last of them. The
-	// taken messages count on the connection and no longer on the stream, so they must be few.
+	// takeBatch is the largest number of messages that the writer takes at once, takeBytes the number of bytes after
+	// which it takes no more. Messages that are being sent count on the connection but no longer on the stream, so they
+	// must be few.
 	takeBatch = 16
 	takeBytes = 64 << 10
-	// joinBytes is how many bytes of messages are joined. A larger message goes alone, so that no client needs to take a
-	// larger one than it would without joined ones.
+	// joinBytes is the largest size of a joined message. A larger message goes alone, so that joining never makes a
+	// client receive larger messages.
 	joinBytes = 512 << 10
 )
 
-// take removes messages from the queue, and says whether they are to be joined.
-func (o *outbox) take() (batch []outgoing, joined, closed bool) {
+// nextBatch removes messages from the queue, and says whether to join them.
+func (o *outbox) nextBatch() (batch []outgoing, joined, closed bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.account.Add(-o.taken) // the taken messages have been sent
-	o.taken = 0
-	most := takeBatch
+	o.account.Add(-o.inBatch) // the previous batch has been sent
+	o.inBatch = 0
+	limit := takeBatch
 	if o.joins {
-		most = session.MaxBatch
+		limit = session.MaxBatch
 	}
 	n := 0
-	for ; n < min(len(o.queue), most); n++ {
+	for ; n < min(len(o.queue), limit); n++ {
 		next := o.queue[n].bytes
-		if !o.joins && o.taken >= takeBytes || o.joins && n > 0 && o.taken+next > joinBytes {
+		if !o.joins && o.inBatch >= takeBytes || o.joins && n > 0 && o.inBatch+next > joinBytes {
 			break
 		}
-		o.taken += next
+		o.inBatch += next
 	}
-	o.bytes -= o.taken
+	o.bytes -= o.inBatch
 	batch, o.queue = o.queue[:n:n], o.queue[n:]
 	if len(o.queue) == 0 {
 		o.queue, o.spare = nil, nil // frees the memory of a burst: an idle connection costs little
 	}
 	if n > 0 {
-		o.tellRoom()
+		o.signalSpace()
 	}
 	return batch, o.joins, o.closed
 }

@@ -28,7 +28,7 @@ func heap() int {
 }
 
 // After many sessions have ended at once, the answer to a touch of all sessions names each of them again. The client
-// has the reasons and certificates from the events, and can take the answer.
+// has the reasons and certificates from the events, and can accept the answer.
 func TestTheTouchAfterManySessionsEnded(t *testing.T) {
 	for n, certificates := range map[int]bool{session.MaxTouchBatch: true, 100_000: false} {
 		failures := make([]session.TouchFailure, n)
@@ -38,7 +38,7 @@ func TestTheTouchAfterManySessionsEnded(t *testing.T) {
 			failures[i] = session.TouchFailure{ID: id, Err: &session.ExpiredError{ID: id, Certificate: &c}}
 		}
 		answer := &holdfastv1.Touched{Failures: failuresProto(failures)}
-		o := newOutbox(4096, new(port.Account), port.ReadPatience, noState)
+		o := newOutbox(4096, new(port.Account), port.ReadTimeout, noState)
 		o.add(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Touched{Touched: answer}})
 		if size := proto.Size(answer); o.err() != nil || size > 4*wire.DefaultMessageBytes {
 			t.Errorf("%d failures: %v, %d bytes; a client takes %d", n, o.err(), size, 4*wire.DefaultMessageBytes)
@@ -68,7 +68,7 @@ func TestWaitingAnswersCountTheirCost(t *testing.T) {
 			return &session.ExpiredError{ID: id, Certificate: &c}
 		},
 	} {
-		o := newOutbox(4096, new(port.Account), port.ReadPatience, noState)
+		o := newOutbox(4096, new(port.Account), port.ReadTimeout, noState)
 		before := heap()
 		for o.bytes < maxOutgoingBytes/2 {
 			failures := make([]session.TouchFailure, len(ids))
@@ -95,7 +95,7 @@ func TestWaitingAnswersCountTheirCost(t *testing.T) {
 
 // A queue that never becomes empty keeps only its waiting messages, and none that was sent.
 func TestSentMessagesAreGivenBack(t *testing.T) {
-	o := newOutbox(4096, new(port.Account), port.ReadPatience, noState)
+	o := newOutbox(4096, new(port.Account), port.ReadTimeout, noState)
 	for range 2000 {
 		o.jeopardyEnded()
 	}
@@ -105,7 +105,7 @@ func TestSentMessagesAreGivenBack(t *testing.T) {
 		o.jeopardy(time.Time{}, []string{strings.Repeat("n", large)})
 	}
 	for len(o.queue) > 1 {
-		batch, _, _ := o.take()
+		batch, _, _ := o.nextBatch()
 		if len(batch) == 0 {
 			t.Fatal("no message is taken from a queue")
 		}
@@ -117,10 +117,10 @@ func TestSentMessagesAreGivenBack(t *testing.T) {
 	runtime.KeepAlive(o)
 }
 
-// Messages that the writer has taken are not counted on the stream, so it takes few bytes at once, and keeps no sent
+// Messages in the writer's hands are not counted on the stream, so it takes few bytes at once, and keeps no sent
 // message.
 func TestTheWriterHoldsLittle(t *testing.T) {
-	o := newOutbox(4096, new(port.Account), port.ReadPatience, noState)
+	o := newOutbox(4096, new(port.Account), port.ReadTimeout, noState)
 	const large = 500_000
 	for range 10 {
 		o.jeopardy(time.Time{}, []string{strings.Repeat("n", large)})
@@ -136,7 +136,7 @@ func TestTheWriterHoldsLittle(t *testing.T) {
 // A writer that waits keeps no message that it has sent.
 func TestAnIdleWriterKeepsNothing(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		o := newOutbox(4096, new(port.Account), port.ReadPatience, noState)
+		o := newOutbox(4096, new(port.Account), port.ReadTimeout, noState)
 		ended := make(chan error, 1)
 		go func() { ended <- (&writer{out: o}).run(t.Context(), func(any) error { return nil }) }()
 		before := heap()
@@ -153,19 +153,19 @@ func TestAnIdleWriterKeepsNothing(t *testing.T) {
 	})
 }
 
-// TestTheEndOfManySessionsFits: a client that reads late hears of the end of all its sessions, and its touch of all
+// TestTheEndOfManySessionsFits: a client that reads late gets the ends of all its sessions, and its touch of all
 // sessions is answered.
 func TestTheEndOfManySessionsFits(t *testing.T) {
 	const sessions = 100_000
 	l := port.NewLedger(32<<20, 1024)
 	a := l.NewAccount(func(time.Duration) { t.Error("the connection was ended") })
-	o := newOutbox(4096, a, port.ReadPatience, noState)
+	o := newOutbox(4096, a, port.ReadTimeout, noState)
 	o.allow(sessions)
 	failures := make([]session.TouchFailure, sessions)
 	for i := range failures {
 		c := porttest.Certificate(session.ID(1<<60 + i))
 		failures[i] = session.TouchFailure{ID: c.ID, Err: &session.ExpiredError{ID: c.ID, Certificate: &c}}
-		o.gone(c)
+		o.addExpiry(c)
 	}
 	o.add(
 		&holdfastv1.ServerMessage{

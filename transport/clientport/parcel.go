@@ -7,21 +7,21 @@ import (
 	"holdfast/transport/wire"
 )
 
-// parcel is a ServerMessage that writes its own bytes: one message of the queue or several, with the node's state. It
-// is a [port.Appender].
+// parcel is a ServerMessage that encodes itself: one or several queued messages, with the node's state. It is a
+// [port.Appender].
 type parcel struct {
-	// joins says that the client takes several messages in one.
+	// joins says that the client accepts several messages in one.
 	joins bool
 	state session.NodeState
 	parts []outgoing
-	// sizes are those of the parts on the wire, inner is the size of all of them in an Answers.
+	// sizes are the encoded sizes of the parts, inner is the size of all parts in an Answers.
 	sizes []int
 	inner int
-	// weight is what the parts counted while they waited.
+	// weight is the weight of the parts while they were queued.
 	weight int
 }
 
-// keptSizes is how many sizes a parcel keeps room for.
+// keptSizes is the largest capacity of sizes that a parcel keeps.
 const keptSizes = 64
 
 // pack makes a parcel of messages.
@@ -45,7 +45,7 @@ func (p *parcel) pack(parts []outgoing) {
 	}
 }
 
-// Size is how many bytes Append appends.
+// Size returns the number of bytes that Append appends.
 func (p *parcel) Size() int {
 	if len(p.parts) == 1 {
 		return p.sizes[0] + wire.StateSize(p.state)

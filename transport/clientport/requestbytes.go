@@ -7,16 +7,16 @@ import (
 )
 
 const (
-	// messageBytes is about what a decoded request costs beside its fields.
+	// messageBytes is the approximate memory of a decoded request besides its fields.
 	messageBytes = 512
-	// labelBytes is about what a decoded label costs beside its text, opBytes that of an operation or condition of the
-	// tree, grantBytes that of a grant in an access list or of a watch.
+	// labelBytes is the approximate memory of a decoded label besides its text, opBytes of an operation or condition of
+	// the tree, grantBytes of a grant in an access list or of a watch.
 	labelBytes = 96
 	opBytes    = 256
 	grantBytes = 96
 )
 
-// bytesOf is about what a message takes in memory. Numbers, labels and the parts of transactions take more than on the
+// bytesOf is the approximate memory of a message. Numbers, labels and the parts of transactions take more than on the
 // wire.
 func bytesOf(m *holdfastv1.ClientMessage) int {
 	bytes := proto.Size(m)
@@ -34,7 +34,7 @@ func bytesOf(m *holdfastv1.ClientMessage) int {
 	return bytes
 }
 
-// partBytes is about what the parts of a transaction take beside their fields.
+// partBytes is the approximate memory of a transaction's parts besides their fields.
 func partBytes(x *holdfastv1.Transaction) int {
 	bytes := opBytes * len(x.GetConditions())
 	for _, ops := range [...][]*holdfastv1.Op{x.GetThen(), x.GetElse()} {

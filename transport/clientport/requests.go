@@ -12,8 +12,8 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/transport/gate"
 	"holdfast/transport/port"
+	"holdfast/transport/ratelimit"
 	"holdfast/transport/wire"
 )
 
@@ -55,9 +55,9 @@ func (c *connection) touch(ctx context.Context, t *holdfastv1.Touch) error {
 	if err != nil {
 		return err
 	}
-	// One message counts once, whether it names sessions or means all of them: only the message itself costs.
+	// A message counts once, whether it names sessions or means all of them: the cost is the message itself.
 	now := time.Now()
-	if err := c.reservations.Admit(now, gate.Arrival{Kind: gate.Touches}); err != nil {
+	if err := c.reservations.Admit(now, ratelimit.Arrival{Kind: ratelimit.Touches}); err != nil {
 		return err
 	}
 	touched := c.conn.TouchAndConfirm(ids, func(safeFor time.Duration) {
@@ -73,23 +73,23 @@ func (c *connection) touch(ctx context.Context, t *holdfastv1.Touch) error {
 		}
 		part.conn.Acknowledge(acked)
 	}
-	told := c.tree.told()
+	delivered := c.tree.deliveredUpTo()
 	if len(touched.Failures) == 0 {
 		var buffer [64]byte
-		c.out.write(wire.AppendTouched(buffer[:0], t.GetSeq(), touched.SafeFor, told))
+		c.out.write(wire.AppendTouched(buffer[:0], t.GetSeq(), touched.SafeFor, delivered))
 		return nil
 	}
 	answer := &holdfastv1.Touched{
 		Seq: t.GetSeq(), SafeFor: wire.PromiseProto(touched.SafeFor), Failures: failuresProto(touched.Failures),
-		Told: told,
+		Delivered: delivered,
 	}
 	c.out.add(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Touched{Touched: answer}})
 	return nil
 }
 
-// renewed notes the promise that answers a touch at now, negative for none, and tells what was left of the one before.
-// No ids are all sessions. A client whose sessions have different timeouts touches them apart: then the promise that
-// runs out first stands for the connection.
+// renewed records the promise in the answer to a touch at now, negative for none, and reports what was left of the
+// previous promise to Touched. An empty list means all sessions. If a client touches sessions with different timeouts
+// separately, the earliest promise counts for the connection.
 func (c *connection) renewed(now time.Time, ids []session.ID, safeFor time.Duration) {
 	if c.server.cfg.Touched == nil {
 		return
@@ -103,7 +103,7 @@ func (c *connection) renewed(now time.Time, ids []session.ID, safeFor time.Durat
 	case p.of(ids):
 		c.server.cfg.Touched(max(0, p.until.Sub(now)))
 		p.renew(now, ids, safeFor)
-	case p.to == 0: // a sign of life, or the client has other sessions by now and touches them apart
+	case p.to == 0: // a touch of all sessions, or the client has other sessions by now and touches them separately
 		if now.After(p.until) {
 			p.renew(now, ids, safeFor)
 		}
@@ -112,13 +112,13 @@ func (c *connection) renewed(now time.Time, ids []session.ID, safeFor time.Durat
 	}
 }
 
-// noted is the promise of a touch that stands for a connection. Safe for concurrent use.
+// noted is the promise of a connection. Safe for concurrent use.
 type noted struct {
 	mu sync.Mutex
-	// until is when it runs out, zero for no promise, and first when it ran out as the touch was answered first: promises
-	// of two touches are compared as they were then. guarded by mu
+	// until is the present end of the promise, zero for no promise, and first its end when the touch was first
+	// answered: promises of two touches are compared by first. guarded by mu
 	until, first time.Time
-	// to is one of the sessions that the touch named, 0 if it named none and was of all. guarded by mu
+	// to is one of the sessions that the touch named; 0 for a touch of all. guarded by mu
 	to session.ID
 }
 
@@ -127,7 +127,7 @@ func (p *noted) of(ids []session.ID) bool {
 	return len(ids) == 0 || p.to != 0 && slices.Contains(ids, p.to)
 }
 
-// extend takes a promise that is told later, to the touch that the promise answered first.
+// extend records a longer promise for the touch that the promise first answered.
 func (p *noted) extend(ids []session.ID, until time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -148,10 +148,10 @@ func (p *noted) renew(now time.Time, ids []session.ID, safeFor time.Duration) {
 	}
 }
 
-// failuresProto returns the failures of a touch for the wire, nil for none. Successive failures with the same error
-// value share its detail, which would otherwise be most of the message. With more failures than a client can name in
-// one request, as when many sessions end at once, certificates and holders are left out: the message Gone or Moved of
-// each session has them.
+// failuresProto returns the failures of a touch for the wire; nil for none. Successive failures with the same error
+// value share the error's detail, which would otherwise be most of the message. With more failures than a client can
+// name in one request, as when many sessions end at once, it leaves out certificates and holders: each session's Gone
+// or Moved carries them.
 func failuresProto(failures []session.TouchFailure) []*holdfastv1.TouchFailure {
 	if len(failures) == 0 {
 		return nil
@@ -168,7 +168,7 @@ func failuresProto(failures []session.TouchFailure) []*holdfastv1.TouchFailure {
 		case many && errors.Is(err, session.ErrMoved):
 			err = session.ErrMoved
 		}
-		if err != former { //nolint:errorlint // the same value, not the same sentinel: details may differ
+		if err != former { //nolint:errorlint // the same value, not the same sentinel: their details may differ
 			former, detail = err, wire.Detail(err)
 		}
 		out[i] = &holdfastv1.TouchFailure{Id: uint64(f.ID), Error: detail}
@@ -184,13 +184,13 @@ func (c *connection) open(ctx context.Context, o *holdfastv1.Open) error {
 	return c.opening(ctx, o.GetSeq(), proto.Size(o), r)
 }
 
-// opening begins an open of so many bytes.
+// opening begins an open of the given size.
 func (c *connection) opening(ctx context.Context, seq uint64, bytes int, r session.OpenRequest) error {
-	if err := c.reservations.Admit(time.Now(), gate.Arrival{Kind: gate.Opens, Open: r.RequestID}); err != nil {
+	if err := c.reservations.Admit(time.Now(), ratelimit.Arrival{Kind: ratelimit.Opens, Open: r.RequestID}); err != nil {
 		return err
 	}
 	q := &request{c: c, seq: seq, bytes: bytes, toOpen: r}
-	q.ask.Open = &q.toOpen
+	q.request.Open = &q.toOpen
 	return c.run(ctx, q)
 }
 
@@ -199,11 +199,11 @@ func (c *connection) resume(ctx context.Context, p *holdfastv1.Resume) error {
 	if err != nil {
 		return err
 	}
-	if err = c.reservations.Admit(time.Now(), gate.Arrival{Kind: gate.Resumes, Session: r.Token.ID}); err != nil {
+	if err = c.reservations.Admit(time.Now(), ratelimit.Arrival{Kind: ratelimit.Resumes, Session: r.Token.ID}); err != nil {
 		return err
 	}
 	q := &request{c: c, seq: p.GetSeq(), bytes: proto.Size(p), resume: r.Token.ID}
-	q.ask.Resume = &r
+	q.request.Resume = &r
 	return c.run(ctx, q)
 }
 
@@ -215,59 +215,59 @@ func (c *connection) close(ctx context.Context, p *holdfastv1.Close) error {
 	return c.closing(ctx, p.GetSeq(), proto.Size(p), token)
 }
 
-// closing begins a close of so many bytes.
+// closing begins a close of the given size.
 func (c *connection) closing(ctx context.Context, seq uint64, bytes int, token session.Token) error {
 	q := &request{c: c, seq: seq, bytes: bytes, token: token}
-	q.ask.Close = &q.token
+	q.request.Close = &q.token
 	return c.run(ctx, q)
 }
 
-// request is one request under way.
+// request is one request in flight.
 type request struct {
 	c   *connection
 	seq uint64
-	// ask is an open, a resume or a close. It is empty for an upgrade.
-	ask session.Request
+	// request is an open, a resume or a close. It is empty for an upgrade.
+	request session.Request
 	// resume is the session that is resumed, upgrade the session that is made global.
 	resume, upgrade session.ID
-	// bytes is about what the request costs while it is under way.
+	// bytes is the approximate memory of the request in flight.
 	bytes int
-	// toOpen is the body of an open, token that of a close or an upgrade.
+	// toOpen is the body of an open, token the body of a close or an upgrade.
 	toOpen session.OpenRequest
 	token  session.Token
-	// number is the number of an open. before and after are the opens under way that began before and after it.
+	// number is the number of an open. before and after are the neighbouring opens in flight.
 	number        uint64
 	before, after *request
 	// over is set when the request has its outcome.
 	over atomic.Bool
 }
 
-func (q *request) opens() bool { return q.ask.Open != nil }
+func (q *request) opens() bool { return q.request.Open != nil }
 
-// run serves a request: the node tells its outcome, or a goroutine waits for it, which connect waits for in turn. The
-// error says why the request was not begun.
+// run begins a request. The node calls back with the outcome, or a goroutine waits for it; connect waits for this
+// goroutine. The error says why the request was not begun.
 func (c *connection) run(ctx context.Context, q *request) error {
 	if err := c.begin(q); err != nil {
-		if kind, gated := q.gate(); gated {
+		if kind, gated := q.rateLimit(); gated {
 			c.reservations.NotBegun(time.Now(), kind)
 		}
 		return err
 	}
 	if started, err := c.started(ctx, q); started || err != nil {
 		if err != nil {
-			q.tell(session.Grant{}, err)
+			q.answer(session.Grant{}, err)
 		}
 		c.streamState.waits.Done()
 		return nil
 	}
 	go func() {
 		defer c.streamState.waits.Done()
-		q.tell(c.waited(ctx, q))
+		q.answer(c.waited(ctx, q))
 	}()
 	return nil
 }
 
-// begin counts a request as under way, or says which limit is reached.
+// begin counts a request in flight, or returns the exceeded limit.
 func (c *connection) begin(q *request) error {
 	q.bytes += port.RequestBytes
 	if err := c.network.Reserve(q.bytes); err != nil {
@@ -280,43 +280,43 @@ func (c *connection) begin(q *request) error {
 	return nil
 }
 
-// started starts a request for which nothing has to wait, and turns a panic into an error.
+// started starts a request that needs no goroutine, and turns a panic into an error.
 func (c *connection) started(ctx context.Context, q *request) (ok bool, err error) {
 	defer c.server.port.Recovered(wire.ConnectMethod, &err)
-	q.ask.Trace = session.TraceOf(ctx)
-	return q.upgrade == 0 && c.conn.Start(q.ask, q.tell), nil
+	q.request.Trace = session.TraceOf(ctx)
+	return q.upgrade == 0 && c.conn.Start(q.request, q.answer), nil
 }
 
-// waited serves a request for which a goroutine waits, and turns a panic into an error.
+// waited serves a request on a goroutine of its own, and turns a panic into an error.
 func (c *connection) waited(ctx context.Context, q *request) (g session.Grant, err error) {
 	defer c.server.port.Recovered(wire.ConnectMethod, &err)
 	switch {
-	case q.ask.Open != nil:
-		return c.conn.Open(ctx, *q.ask.Open)
-	case q.ask.Resume != nil:
-		return c.conn.Resume(ctx, *q.ask.Resume)
-	case q.ask.Close != nil:
-		return session.Grant{}, c.conn.Close(ctx, *q.ask.Close)
+	case q.request.Open != nil:
+		return c.conn.Open(ctx, *q.request.Open)
+	case q.request.Resume != nil:
+		return c.conn.Resume(ctx, *q.request.Resume)
+	case q.request.Close != nil:
+		return session.Grant{}, c.conn.Close(ctx, *q.request.Close)
 	default:
 		return c.conn.Upgrade(ctx, q.token)
 	}
 }
 
-// gate returns the budget that the request is out of, false when there is none.
-func (q *request) gate() (kind gate.Kind, gated bool) {
+// rateLimit returns the rate limit that the request was admitted by; false for none.
+func (q *request) rateLimit() (kind ratelimit.Kind, gated bool) {
 	switch {
-	case q.ask.Open != nil:
-		return gate.Opens, true
-	case q.ask.Resume != nil:
-		return gate.Resumes, true
+	case q.request.Open != nil:
+		return ratelimit.Opens, true
+	case q.request.Resume != nil:
+		return ratelimit.Resumes, true
 	default:
 		return 0, false
 	}
 }
 
-// tell queues the answer of a request, and then the events that waited for it. Only the first call counts: a request
-// that panicked after it was started may have been answered already.
-func (q *request) tell(g session.Grant, err error) {
+// answer queues the answer of a request, and then the events that waited for the answer. Only the first call counts: a
+// request that panicked after its start may have been answered.
+func (q *request) answer(g session.Grant, err error) {
 	if !q.over.CompareAndSwap(false, true) {
 		return
 	}
@@ -338,7 +338,7 @@ func (q *request) tell(g session.Grant, err error) {
 		return
 	}
 	for _, e := range waited {
-		c.tell(e)
+		c.deliver(e)
 	}
 	c.streamState.done()
 }
@@ -350,25 +350,25 @@ func (c *connection) answer(b []byte, q *request, g *session.Grant,
 ) (answer []byte, granted session.Token, err error) {
 	defer c.server.port.Recovered(wire.ConnectMethod, &err)
 	if failed != nil {
-		if kind, gated := q.gate(); gated {
+		if kind, gated := q.rateLimit(); gated {
 			c.reservations.Unserved(time.Now(), kind, failed)
 		}
 		return nil, session.Token{}, failed
 	}
 	switch {
-	case q.ask.Open != nil:
+	case q.request.Open != nil:
 		c.shortest.note(g.Session.Timeout)
 		return wire.AppendOpened(b, q.seq, g), g.Token, nil
-	case q.ask.Resume != nil:
+	case q.request.Resume != nil:
 		c.shortest.note(g.Session.Timeout)
 		return wire.AppendResumed(b, q.seq, g), g.Token, nil
-	case q.ask.Close != nil:
+	case q.request.Close != nil:
 		if c.streamState.forget(q.token.ID) {
 			c.count(-1)
 		}
 		return wire.AppendClosed(b, q.seq), session.Token{}, nil
 	default:
-		// The stream that serves the session keeps it: nothing is granted to this stream.
+		// The stream that serves the session keeps it: an upgrade grants nothing to this stream.
 		return wire.AppendUpgraded(b, q.seq, g), session.Token{}, nil
 	}
 }

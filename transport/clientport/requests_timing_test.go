@@ -8,7 +8,7 @@ import (
 	"holdfast/session"
 )
 
-// Each touch of all sessions tells what was left of the promise before it, 0 when that had run out.
+// Each touch of all sessions reports what was left of the promise before it, 0 when that had run out.
 func TestWhatIsLeftOfAPromise(t *testing.T) {
 	var left []time.Duration
 	c := &connection{server: &sessionServer{cfg: Config{Touched: func(d time.Duration) { left = append(left, d) }}}}
@@ -28,8 +28,8 @@ func TestWhatIsLeftOfAPromise(t *testing.T) {
 	}
 }
 
-// A client whose sessions have different timeouts touches them apart. What is left is told of the promise that runs out
-// first: at each touch of a session that has it, until that session has gone.
+// A client whose sessions have different timeouts touches them separately. The reported rest is of the promise that
+// runs out first: at each touch of a session that has it, until that session has gone.
 func TestWhatIsLeftOfAPromiseOfSessionsTouchedApart(t *testing.T) {
 	var left []time.Duration
 	c := &connection{
@@ -62,9 +62,9 @@ func TestWhatIsLeftOfAPromiseOfSessionsTouchedApart(t *testing.T) {
 	}
 }
 
-// Two groups of sessions with nearly the same timeout are touched in turn, and each promise is told longer once its touch
-// is confirmed. What is left is told all the same: the longer promise is not compared with the first answer of another
-// touch.
+// Two groups of sessions with nearly the same timeout are touched in turn, and each promise becomes longer once its
+// touch is confirmed. The rest is reported nevertheless: the longer promise is not compared with the first answer of
+// another touch.
 func TestWhatIsLeftOfPromisesThatAreConfirmed(t *testing.T) {
 	var left []time.Duration
 	c := &connection{

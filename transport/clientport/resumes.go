@@ -10,35 +10,35 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/transport/gate"
 	"holdfast/transport/port"
+	"holdfast/transport/ratelimit"
 	"holdfast/transport/wire"
 )
 
-// bulkSessionBytes is about what a session costs in a request for many that is under way, beside its bytes in the
-// message. The stream holds its id (8 bytes), what is asked (40) with its place (8), its outcome (32), and an entry in
-// the map of resumes (up to 40). The node holds as much again without that entry (40 + 8 + 32), and the leader's word
-// (32). What is left is for the columns of the message to the leader.
+// bulkSessionBytes is the approximate memory of a session in a request for many in flight, besides its bytes in the
+// message. The stream holds its id (8 bytes), its resume (40) with the position (8), its outcome (32), and an entry in
+// the map of resumes (up to 40). The node holds the same again without the entry (40 + 8 + 32), and the leader's reply
+// (32). The rest is for the columns of the message to the leader.
 const bulkSessionBytes = 256
 
-// bulk is one request to resume many sessions, under way.
+// bulk is one request to resume many sessions, in flight.
 type bulk struct {
 	c   *connection
 	seq uint64
-	// outcomes are in the order of the request; those of sessions that the node is not asked for are refusals already.
-	// asked are the sessions that it is asked for, at are their positions.
+	// outcomes are in the order of the request. requests are the sessions that the node resumes, at their positions;
+	// the outcomes of all other sessions are refusals.
 	outcomes []session.Resumed
-	asked    session.ResumesRequest
+	requests session.ResumesRequest
 	at       []int
 	ids      []uint64
-	// bytes is about what the request costs while it is under way.
+	// bytes is the approximate memory of the request in flight.
 	bytes int
 	// over is set when the request has its outcome.
 	over atomic.Bool
 }
 
-// resumes begins to resume many sessions. The budget counts each session: those beyond it are refused, each with a
-// retry time of its own, and the others go on (M1).
+// resumes begins to resume many sessions. Each session counts against the rate limit: sessions beyond it are refused,
+// each with its own retry time, and the others proceed (M1 a resume is a move).
 func (c *connection) resumes(ctx context.Context, p *holdfastv1.ResumeSessions) error {
 	r, err := wire.ClientResumesFrom(p)
 	if err != nil {
@@ -46,7 +46,7 @@ func (c *connection) resumes(ctx context.Context, p *holdfastv1.ResumeSessions) 
 	}
 	b := &bulk{
 		c: c, seq: p.GetSeq(), ids: p.GetIds(), outcomes: make([]session.Resumed, len(r.Sessions)),
-		asked: session.ResumesRequest{
+		requests: session.ResumesRequest{
 			Instance: r.Instance, Seen: r.Seen, Sessions: r.Sessions[:0:0], Trace: session.TraceOf(ctx),
 		},
 		bytes: proto.Size(p) + len(r.Sessions)*bulkSessionBytes + port.RequestBytes,
@@ -65,19 +65,19 @@ func (c *connection) resumes(ctx context.Context, p *holdfastv1.ResumeSessions) 
 	return nil
 }
 
-// start admits the sessions and asks the node for them. It turns a panic into an error.
+// start admits the sessions and passes them to the node. It turns a panic into an error.
 func (b *bulk) start(r *session.ResumesRequest) (err error) {
 	defer b.c.server.port.Recovered(wire.ConnectMethod, &err)
 	b.admit(r)
 	if len(b.at) == 0 {
-		b.tell(nil)
+		b.recordOutcomes(nil)
 		return nil
 	}
-	b.c.conn.StartResumes(b.asked, b.tell)
+	b.c.conn.StartResumes(b.requests, b.recordOutcomes)
 	return nil
 }
 
-// fail refuses all sessions that have not been refused yet.
+// fail refuses all sessions without a refusal yet.
 func (b *bulk) fail(why error) {
 	b.end(func() (granted []session.Token) {
 		for i := range b.outcomes {
@@ -89,12 +89,12 @@ func (b *bulk) fail(why error) {
 	})
 }
 
-// admit takes the sessions that the budget and the stream have room for, in their order, and refuses the others.
+// admit admits the sessions that the rate limit and the stream's limits permit, in order, and refuses the others.
 func (b *bulk) admit(r *session.ResumesRequest) {
 	now := time.Now()
 	for i := range r.Sessions {
 		id := r.Sessions[i].ID
-		if err := b.c.reservations.Admit(now, gate.Arrival{Kind: gate.Resumes, Session: id}); err != nil {
+		if err := b.c.reservations.Admit(now, ratelimit.Arrival{Kind: ratelimit.Resumes, Session: id}); err != nil {
 			b.outcomes[i] = session.Resumed{SafeFor: -1, Err: err}
 			continue
 		}
@@ -103,43 +103,43 @@ func (b *bulk) admit(r *session.ResumesRequest) {
 	begun, refused := b.c.streamState.addResumes(b.at, func(i int) session.ID { return r.Sessions[i].ID })
 	full := b.c.streamState.tooMany()
 	for _, i := range refused {
-		b.c.reservations.NotBegun(now, gate.Resumes)
+		b.c.reservations.NotBegun(now, ratelimit.Resumes)
 		b.outcomes[i] = session.Resumed{SafeFor: -1, Err: full}
 	}
 	b.at = begun
-	b.asked.Sessions = make([]session.Resuming, len(begun))
+	b.requests.Sessions = make([]session.Resuming, len(begun))
 	for n, i := range b.at {
-		b.asked.Sessions[n] = r.Sessions[i]
+		b.requests.Sessions[n] = r.Sessions[i]
 	}
 }
 
-// tell takes the outcomes of the sessions that the node was asked for.
-func (b *bulk) tell(asked []session.Resumed) {
+// recordOutcomes processes the outcomes of the sessions that the node has resumed or refused.
+func (b *bulk) recordOutcomes(requests []session.Resumed) {
 	b.end(func() []session.Token {
 		now := time.Now()
-		granted := make([]session.Token, 0, len(asked))
-		for n, o := range asked {
+		granted := make([]session.Token, 0, len(requests))
+		for n, o := range requests {
 			b.outcomes[b.at[n]] = o
 			if o.Err != nil {
-				b.c.reservations.Unserved(now, gate.Resumes, o.Err)
+				b.c.reservations.Unserved(now, ratelimit.Resumes, o.Err)
 				continue
 			}
 			b.c.shortest.note(o.SafeFor) // the whole promise, which is below the timeout
-			granted = append(granted, session.Token{ID: b.asked.Sessions[n].ID, Attachment: o.Attachment})
+			granted = append(granted, session.Token{ID: b.requests.Sessions[n].ID, Attachment: o.Attachment})
 		}
 		return granted
 	})
 }
 
-// end ends the request: it has judge complete the outcomes, queues the answer, and then the events that waited for it.
-// Only the first call counts: a request that panicked after it was started may have been answered.
-func (b *bulk) end(judge func() []session.Token) {
+// end ends the request: finish completes the outcomes; then end queues the answer, and the events that waited for it.
+// Only the first call counts: a request that panicked after its start may have been answered.
+func (b *bulk) end(finish func() []session.Token) {
 	if !b.over.CompareAndSwap(false, true) {
 		return
 	}
 	c := b.c
 	defer c.network.Add(-b.bytes)
-	answer, granted, err := b.judged(judge)
+	answer, granted, err := b.complete(finish)
 	c.streamState.release()
 	if err != nil {
 		c.fail(b.seq, err)
@@ -148,29 +148,30 @@ func (b *bulk) end(judge func() []session.Token) {
 			Message: &holdfastv1.ServerMessage_ResumedSessions{ResumedSessions: answer},
 		})
 	}
-	waited, change := c.streamState.answeredBulk(b.asked.Sessions, granted)
+	waited, change := c.streamState.answeredBulk(b.requests.Sessions, granted)
 	c.count(change)
 	for _, e := range waited {
-		c.tell(e)
+		c.deliver(e)
 	}
 	c.streamState.done()
 }
 
-// judged returns the answer with the sessions that are granted, or why there is one refusal for all. It turns a panic
-// into that refusal: the counters of the stream are put right in any case.
-func (b *bulk) judged(judge func() []session.Token) (answer *holdfastv1.ResumedSessions, granted []session.Token,
+// complete returns the answer with the granted sessions, or one refusal for all. It turns a panic into such a refusal,
+// so that the counters of the stream are corrected in any case.
+func (b *bulk) complete(finish func() []session.Token) (answer *holdfastv1.ResumedSessions, granted []session.Token,
 	err error,
 ) {
 	defer b.c.server.port.Recovered(wire.ConnectMethod, &err)
-	tokens := judge()
+	tokens := finish()
 	if why := b.whole(); why != nil {
 		return nil, nil, why
 	}
 	return b.answer(), tokens, nil
 }
 
-// whole returns why all sessions were refused alike, when that is no session's fault: one error is the answer then.
-// While a node has no leader, clients ask again and again, and a thousand reasons each time would cost more than moves.
+// whole returns the common error if all sessions were refused for the same reason, which concerns no single session:
+// the answer is then one error. While a node has no leader, clients retry again and again, and a thousand reasons each
+// time would cost more than moves.
 func (b *bulk) whole() error {
 	first := b.outcomes[0].Err
 	if !errors.Is(first, session.ErrNoLeader) && !errors.Is(first, session.ErrReadOnly) &&
@@ -214,7 +215,7 @@ func (b *bulk) answer() *holdfastv1.ResumedSessions {
 	return m
 }
 
-// beginBulk counts a request as under way, or says why it is refused. The caller then calls addResumes, release,
+// beginBulk counts a request in flight, or returns why it is refused. The caller then calls addResumes, release,
 // answeredBulk and done; and waits.Done once it has begun.
 func (r *streamState) beginBulk() error {
 	r.mu.Lock()
@@ -226,8 +227,8 @@ func (r *streamState) beginBulk() error {
 	return err
 }
 
-// addResumes notes the resumes of sessions as under way, in their order. It returns those that the stream has no room
-// for apart.
+// addResumes counts the resumes of sessions in flight, in order. It returns the sessions beyond the stream's limit
+// separately.
 func (r *streamState) addResumes(at []int, id func(int) session.ID) (begun, refused []int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -244,11 +245,11 @@ func (r *streamState) addResumes(at []int, id func(int) session.ID) (begun, refu
 }
 
 // answeredBulk is answered for many resumes, but the caller always calls done.
-func (r *streamState) answeredBulk(asked []session.Resuming, granted []session.Token) (waited []event, change int) {
+func (r *streamState) answeredBulk(requests []session.Resuming, granted []session.Token) (waited []event, change int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for i := range asked {
-		oneLess(r.resumes, asked[i].ID)
+	for i := range requests {
+		oneLess(r.resumes, requests[i].ID)
 	}
 	change = r.grant(granted...)
 	return r.freed(), change

@@ -11,8 +11,8 @@ import (
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/test/bubble"
-	"holdfast/transport/gate"
 	"holdfast/transport/internal/porttest"
+	"holdfast/transport/ratelimit"
 	"holdfast/transport/wire"
 )
 
@@ -94,12 +94,12 @@ func TestResumesAreAnsweredOnce(t *testing.T) {
 	})
 }
 
-// The budget counts sessions: it takes as many as it has room for, in their order, and refuses the others, each with a
-// retry time of its own.
+// The budget counts sessions: it admits as many as fit, in their order, and refuses the others, each with a retry time
+// of its own.
 func TestTheBudgetCountsTheSessionsOfResumes(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		node := newBulks()
-		_, network, stop := clientPort(t, Config{Gate: gate.Config{Resumes: 20}}, &node.fakeService)
+		_, network, stop := clientPort(t, Config{RateLimits: ratelimit.Config{Resumes: 20}}, &node.fakeService)
 		defer stop()
 		stream := connected(t, network)
 		send(t, stream, resumesMessage(5, 7, 8, 9, 10, 11))
@@ -136,8 +136,8 @@ func TestTheBudgetCountsTheSessionsOfResumes(t *testing.T) {
 	})
 }
 
-// A request that is not valid, and one above the number of requests under way, is refused as a whole. Sessions above
-// the stream's bound are refused one by one.
+// An invalid request, and one above the number of requests in flight, is refused as a whole. Sessions above the
+// stream's bound are refused one by one.
 func TestLimitsOfResumes(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		node := newBulks()
@@ -182,8 +182,8 @@ func TestLimitsOfResumes(t *testing.T) {
 	})
 }
 
-// A move that the node tells of while the resume is under way is not told before the answer, and not at all when the
-// answer grants that attachment or a newer one.
+// A move that the node reports during the resume is not sent before the answer, and not at all when the answer grants
+// that attachment or a newer one.
 func TestEventsFollowTheAnswerToResumes(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		node := newBulks()
@@ -261,8 +261,8 @@ func TestAPanicOfResumesIsAnswered(t *testing.T) {
 	})
 }
 
-// A panic before the node is asked, and one while its answer is taken, are answers too. The stream counts nothing of
-// the request any more: it takes another one, and ends.
+// A panic before the node is asked, and one while its answer is processed, are answers too. The stream then no longer
+// counts the request: it accepts another one, and ends.
 func TestAPanicOfResumesLeavesNothingCounted(t *testing.T) {
 	type client = holdfastv1.SessionService_ConnectClient
 	for name, panics := range map[string]func(t *testing.T, c *connection, node *bulks, stream client){
@@ -308,8 +308,8 @@ func TestAPanicOfResumesLeavesNothingCounted(t *testing.T) {
 	}
 }
 
-// What a request for many sessions reserves is no less than what it holds: a client whose node has no leader may have
-// many of them under way.
+// A request for many sessions reserves no less than it holds: a client whose node has no leader may have many of them
+// in flight.
 func TestResumesReserveWhatTheyHold(t *testing.T) {
 	const messages, each = 24, session.MaxBatch
 	bubble.Test(t, func(t *testing.T) {
@@ -330,7 +330,8 @@ func TestResumesReserveWhatTheyHold(t *testing.T) {
 		}
 		synctest.Wait()
 		holds, reserved := heap()-before, int(s.Stats().Waiting)
-		// The fake holds none of what a node holds beside it: its copies, its places and outcomes, and the leader's word.
+		// The fake holds none of what a node holds beside it: its copies, its places and outcomes, and the leader's
+		// word.
 		const atNode = 40 + 8 + 32 + 32
 		if holds += messages * each * atNode; holds > reserved {
 			t.Errorf("%d bytes a session are held, and %d reserved", holds/messages/each, reserved/messages/each)
@@ -351,8 +352,9 @@ func TestResumesReserveWhatTheyHold(t *testing.T) {
 	})
 }
 
-// Sessions that have written also learn which of their writes were taken (X4); an answer without any says nothing.
-func TestAnswerToManyResumesTellsWrites(t *testing.T) {
+// Sessions that have written also learn which of their writes were applied (X4 a new instance starts anew); an answer
+// without any says nothing.
+func TestAnswerToManyResumesNamesWrites(t *testing.T) {
 	b := &bulk{
 		c: &connection{server: &sessionServer{stats: &counters{}}}, seq: 9, ids: []uint64{1, 2, 3},
 		outcomes: []session.Resumed{{Attachment: 5}, {Attachment: 6, Applied: 9, Floor: 8}, {Attachment: 7, Applied: 1}},

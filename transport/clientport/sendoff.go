@@ -8,26 +8,26 @@ import (
 	"holdfast/transport/wire"
 )
 
-// sendOff is the part of a Connect stream that sends its client to other nodes (Q1): the [session.DrainEvents] of the
-// connection.
-type sendOff struct {
+// drainNotices is the part of a Connect stream that sends its client to other nodes (Q1 drain): the connection's
+// [session.DrainEvents].
+type drainNotices struct {
 	out *outbox
-	// dismissed is closed when the node waits no longer for the client to go.
-	dismissed chan struct{}
-	dismiss   sync.Once
+	// timedOut is closed when the node no longer waits for the client to leave.
+	timedOut    chan struct{}
+	timeoutOnce sync.Once
 }
 
-// Draining tells the client to move its sessions to other nodes. The node calls it; it does not block.
-func (o *sendOff) Draining(why *session.DrainingError) {
+// Draining asks the client to move its sessions to other nodes. The node calls it; it does not block.
+func (o *drainNotices) Draining(why *session.DrainingError) {
 	o.out.add(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Draining{Draining: wire.DrainingProto(why)}})
 }
 
-// DrainingEnded takes Draining back. The node calls it; it does not block.
-func (o *sendOff) DrainingEnded() {
+// DrainingEnded revokes Draining. The node calls it; it does not block.
+func (o *drainNotices) DrainingEnded() {
 	o.out.add(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_DrainingEnded{
 		DrainingEnded: &holdfastv1.DrainingEnded{},
 	}})
 }
 
-// Dismissed ends the stream. The node calls it; it does not block.
-func (o *sendOff) Dismissed() { o.dismiss.Do(func() { close(o.dismissed) }) }
+// DrainTimeout ends the stream. The node calls it; it does not block.
+func (o *drainNotices) DrainTimeout() { o.timeoutOnce.Do(func() { close(o.timedOut) }) }

@@ -13,8 +13,8 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/transport/gate"
 	"holdfast/transport/port"
+	"holdfast/transport/ratelimit"
 	"holdfast/transport/wire"
 )
 
@@ -29,10 +29,10 @@ const (
 // Server serves the client port: SessionService, TreeService, ClusterService, IdService, health and reflection. It is
 // safe for concurrent use.
 type Server struct {
-	port   *port.Port
-	health *health.Server
-	gate   *gate.Gate
-	stats  counters
+	port    *port.Port
+	health  *health.Server
+	limiter *ratelimit.Limiter
+	stats   counters
 	// streamsEnd is closed when Connect streams are to end while calls are still served.
 	streamsEnd chan struct{}
 	endOnce    sync.Once
@@ -45,51 +45,52 @@ type counters struct {
 	tree                treeCounters
 }
 
-// treeCounters count what clients ask of the tree, and what they are told.
+// treeCounters count the clients' requests of the tree, and the events sent to them.
 type treeCounters struct {
 	reads, writes, watches, events atomic.Uint64
-	// stood and stuck count streams that ended (G8, G9).
+	// stood and stuck count streams that ended (G8 request bounds, G9 answer bounds).
 	stood, stuck atomic.Uint64
 }
 
 // Stats are gauges and counters of the client port.
 type Stats struct {
 	port.Stats
-	// Refusals counts opens, resumes and touches that the gate refused.
-	Refusals gate.Refusals
-	// Streams are the Connect streams open now. Sessions are those that were opened or resumed through them and have
-	// not ended or moved.
+	// Refusals counts opens, resumes and touches that the rate limits refused.
+	Refusals ratelimit.Refusals
+	// Streams is the number of open Connect streams. Sessions is the number of sessions that were opened or resumed
+	// through them and have not ended or moved.
 	Streams, Sessions int64
 	// SlowReaders counts Connect streams ended because the client did not read.
 	SlowReaders uint64
 	// Failed counts requests on Connect streams that were answered by Failed.
 	Failed uint64
-	// TreeReads, TreeWrites and TreeWatches count the requests of the tree that went to the node, in calls and on Connect
-	// streams; TreeWatches are those to add watches. TreeEvents counts events that were told.
+	// TreeReads, TreeWrites and TreeWatches count requests of the tree that went to the node, in calls and on Connect
+	// streams; TreeWatches counts the requests to add watches. TreeEvents counts sent events.
 	TreeReads, TreeWrites, TreeWatches, TreeEvents uint64
-	// TreeStood counts Connect streams that ended because no more requests of the tree were taken for too long (G8),
-	// TreeStuck those whose client took nothing that it was told of the tree (G9), which are slow readers too.
-	TreeStood, TreeStuck uint64
+	// StreamsBlocked counts Connect streams that ended because the node accepted no more requests of the tree for too long
+	// (G8). TreeSlowReaders counts streams whose client read nothing of the tree for too long (G9); SlowReaders counts these
+	// too.
+	StreamsBlocked, TreeSlowReaders uint64
 }
 
-// New returns a server of service and cluster. It starts nothing, and is NOT_SERVING until [Server.SetServing].
+// New returns a server of service and cluster. It starts no goroutine, and is NOT_SERVING until [Server.SetServing].
 func New(cfg Config, service session.Service, cluster Cluster) *Server {
 	cfg = cfg.withDefaults()
-	s := &Server{health: health.NewServer(), gate: gate.New(cfg.Gate), streamsEnd: make(chan struct{})}
+	s := &Server{health: health.NewServer(), limiter: ratelimit.New(cfg.RateLimits), streamsEnd: make(chan struct{})}
 	s.port = port.New(port.Config{
 		Logger:            cfg.Logger,
 		Credentials:       cfg.Credentials,
 		Limits:            cfg.Limits,
 		RequestsPerStream: cfg.Stream.Requests,
-		Patience:          cfg.Patience,
+		ReadTimeout:       cfg.ReadTimeout,
 		Keepalive:         cfg.Keepalive,
-		Guard:             cfg.Guard,
+		Authorizer:        cfg.Authorizer,
 		State:             func() *holdfastv1.NodeState { return wire.StateProto(service.State()) },
 	})
 	s.SetServing(HealthNode, false)
 	s.SetServing(HealthLeader, false)
 	sessions := &sessionServer{
-		cfg: cfg, service: service, port: s.port, gate: s.gate, stats: &s.stats, streamsEnd: s.streamsEnd,
+		cfg: cfg, service: service, port: s.port, limiter: s.limiter, stats: &s.stats, streamsEnd: s.streamsEnd,
 	}
 	holdfastv1.RegisterSessionServiceServer(s.port, sessions)
 	holdfastv1.RegisterTreeServiceServer(s.port, &treeServer{node: sessions})
@@ -109,15 +110,15 @@ func New(cfg Config, service session.Service, cluster Cluster) *Server {
 // Serve accepts connections from listener, which it closes, until [Server.Stop]; the error is nil then.
 func (s *Server) Serve(listener net.Listener) error { return s.port.Serve(listener) }
 
-// Stop turns health to NOT_SERVING, ends Connect streams with STOPPING once their requests under way are answered, and
-// lets unary calls finish. When ctx ends it closes every connection. The error is [port.ErrHandlersLeft] when requests
-// go on even then.
+// Stop sets health to NOT_SERVING, ends Connect streams with STOPPING once their requests in flight are answered, and
+// lets unary calls finish. When ctx ends, it closes every connection. The error is [port.ErrHandlersLeft] when requests
+// still run then.
 func (s *Server) Stop(ctx context.Context) error {
 	s.health.Shutdown()
 	return s.port.Halt(ctx)
 }
 
-// EndStreams ends Connect streams as Stop does, also those that begin later. Unary calls are still served.
+// EndStreams ends Connect streams as Stop does, including streams that begin later. Unary calls are still served.
 func (s *Server) EndStreams() { s.endOnce.Do(func() { close(s.streamsEnd) }) }
 
 // SetServing sets the health of a service, [HealthNode] or [HealthLeader]. After Stop it has no effect.
@@ -131,23 +132,23 @@ func (s *Server) SetServing(service string, ok bool) {
 	s.health.SetServingStatus(service, state)
 }
 
-// Stats returns the gauges and counters of now.
+// Stats returns the present gauges and counters.
 func (s *Server) Stats() Stats {
 	return Stats{
-		Stats:       s.port.Stats(),
-		Refusals:    s.gate.Refused(),
-		Streams:     s.stats.streams.Load(),
-		Sessions:    s.stats.sessions.Load(),
-		SlowReaders: s.stats.slowReaders.Load(),
-		Failed:      s.stats.failed.Load(),
-		TreeReads:   s.stats.tree.reads.Load(),
-		TreeWrites:  s.stats.tree.writes.Load(),
-		TreeWatches: s.stats.tree.watches.Load(),
-		TreeEvents:  s.stats.tree.events.Load(),
-		TreeStood:   s.stats.tree.stood.Load(),
-		TreeStuck:   s.stats.tree.stuck.Load(),
+		Stats:           s.port.Stats(),
+		Refusals:        s.limiter.Refused(),
+		Streams:         s.stats.streams.Load(),
+		Sessions:        s.stats.sessions.Load(),
+		SlowReaders:     s.stats.slowReaders.Load(),
+		Failed:          s.stats.failed.Load(),
+		TreeReads:       s.stats.tree.reads.Load(),
+		TreeWrites:      s.stats.tree.writes.Load(),
+		TreeWatches:     s.stats.tree.watches.Load(),
+		TreeEvents:      s.stats.tree.events.Load(),
+		StreamsBlocked:  s.stats.tree.stood.Load(),
+		TreeSlowReaders: s.stats.tree.stuck.Load(),
 	}
 }
 
-// Gate returns the port's budgets, for another port that is to share them.
-func (s *Server) Gate() *gate.Gate { return s.gate }
+// Limiter returns the port's rate limiter, which another port may share.
+func (s *Server) Limiter() *ratelimit.Limiter { return s.limiter }

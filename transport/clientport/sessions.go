@@ -7,28 +7,29 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/transport/gate"
 	"holdfast/transport/port"
+	"holdfast/transport/ratelimit"
 	"holdfast/transport/wire"
 )
 
-// sessionServer serves SessionService. Its unary methods return domain errors, which the port's interceptor maps.
+// sessionServer serves SessionService. Its unary methods return domain errors, which the port's interceptor converts to
+// statuses.
 type sessionServer struct {
 	holdfastv1.UnimplementedSessionServiceServer
 	cfg     Config
 	service session.Service
 	port    *port.Port
-	gate    *gate.Gate
+	limiter *ratelimit.Limiter
 	stats   *counters
 	// streamsEnd is closed when Connect streams are to end while calls are still served.
 	streamsEnd <-chan struct{}
 }
 
-// state returns the node's state. It is read after what an answer shows (N4).
+// state returns the node's state. Call it after reading the contents of an answer (N4 seen index).
 func (s *sessionServer) state() *holdfastv1.NodeState { return wire.StateProto(s.service.State()) }
 
 // stateOfRead is state for the answer to a read. An answer from the applied state counts as a read-only node's answer,
-// whatever the node has become since (N3).
+// whatever mode the node has entered since (N3 stale reads).
 //
 //nolint:revive // flag-parameter: it is about the mode only
 func (s *sessionServer) stateOfRead(applied bool) *holdfastv1.NodeState {
@@ -39,7 +40,7 @@ func (s *sessionServer) stateOfRead(applied bool) *holdfastv1.NodeState {
 	return state
 }
 
-// OpenSession opens a session that no connection serves: TouchSessions keeps it alive until it is resumed.
+// OpenSession opens a session without a connection: TouchSessions keeps it alive until it is resumed.
 func (s *sessionServer) OpenSession(ctx context.Context,
 	req *holdfastv1.OpenSessionRequest,
 ) (*holdfastv1.OpenSessionResponse, error) {
@@ -47,13 +48,13 @@ func (s *sessionServer) OpenSession(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	caller, err := s.admit(ctx, gate.Opens, 1)
+	caller, err := s.admit(ctx, ratelimit.Opens, 1)
 	if err != nil {
 		return nil, err
 	}
 	g, err := s.unary(func(c session.Connection) (session.Grant, error) { return c.Open(ctx, open) })
 	if err != nil {
-		s.gate.Unserved(time.Now(), gate.Opens, 1, caller, err)
+		s.limiter.Unserved(time.Now(), ratelimit.Opens, 1, caller, err)
 		return nil, err
 	}
 	return &holdfastv1.OpenSessionResponse{
@@ -62,13 +63,13 @@ func (s *sessionServer) OpenSession(ctx context.Context,
 	}, nil
 }
 
-// admit passes a unary call through the gate, and returns its caller.
-func (s *sessionServer) admit(ctx context.Context, k gate.Kind, n int) (gate.Caller, error) {
-	v, err := gate.CallerOf(ctx)
+// admit passes a unary call through the rate limits, and returns its caller.
+func (s *sessionServer) admit(ctx context.Context, k ratelimit.Kind, n int) (ratelimit.Caller, error) {
+	v, err := ratelimit.CallerOf(ctx)
 	if err != nil {
 		return v, err
 	}
-	return v, s.gate.Admit(time.Now(), k, n, v)
+	return v, s.limiter.Admit(time.Now(), k, n, v)
 }
 
 // unary serves one request through a connection of its own.
@@ -89,13 +90,13 @@ func (s *sessionServer) ResumeSession(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	caller, err := s.admit(ctx, gate.Resumes, 1)
+	caller, err := s.admit(ctx, ratelimit.Resumes, 1)
 	if err != nil {
 		return nil, err
 	}
 	g, err := s.unary(func(c session.Connection) (session.Grant, error) { return c.Resume(ctx, resume) })
 	if err != nil {
-		s.gate.Unserved(time.Now(), gate.Resumes, 1, caller, err)
+		s.limiter.Unserved(time.Now(), ratelimit.Resumes, 1, caller, err)
 		return nil, err
 	}
 	return &holdfastv1.ResumeSessionResponse{
@@ -116,7 +117,7 @@ func (s *sessionServer) TouchSessions(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	if _, err = s.admit(ctx, gate.Touches, len(tokens)); err != nil {
+	if _, err = s.admit(ctx, ratelimit.Touches, len(tokens)); err != nil {
 		return nil, err
 	}
 	began := time.Now()
@@ -125,7 +126,7 @@ func (s *sessionServer) TouchSessions(ctx context.Context,
 		return nil, err
 	}
 	defer conn.Disconnect()
-	// One bound for all tokens: otherwise a node that is far behind would wait once for each token.
+	// One time limit for all tokens: otherwise a node that is far behind would wait once for each token.
 	waits, cancel := context.WithTimeout(ctx, s.cfg.TouchWait)
 	defer cancel()
 	promises, failures := make([]time.Duration, len(tokens)), make([]error, len(tokens))
@@ -218,7 +219,7 @@ func (s *sessionServer) ListSessions(ctx context.Context,
 	}
 	answer := pageProto(page)
 	if query.Soonest {
-		answer.NextPageToken = "" // what did not fit into the answer is not shown
+		answer.NextPageToken = "" // the part that did not fit into the answer is omitted
 	}
 	answer.State = s.stateOfRead(page.Applied)
 	return answer, nil

@@ -17,8 +17,8 @@ import (
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/test/bubble"
-	"holdfast/transport/gate"
 	"holdfast/transport/internal/porttest"
+	"holdfast/transport/ratelimit"
 	"holdfast/transport/wire"
 )
 
@@ -136,7 +136,7 @@ func TestTouchSessions(t *testing.T) {
 func TestTouchSessionsStopsWithItsCaller(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	calls := 0
-	s := &sessionServer{gate: gate.New(gate.Config{}), cfg: Config{}.withDefaults(), service: &fakeService{
+	s := &sessionServer{limiter: ratelimit.New(ratelimit.Config{}), cfg: Config{}.withDefaults(), service: &fakeService{
 		touchToken: func(context.Context, session.Token) (time.Duration, error) {
 			calls++
 			cancel()

@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// How long a reader may stand and a client may take nothing: parts of the smallest timeout (G8, G9), and how long a
-// reader may stand without a session.
+// The longest times for which a reader may stop and a client may read nothing, as parts of the smallest timeout (G8
+// request bounds, G9 answer bounds), and for which a reader may stop without a session.
 const (
-	standPart  = 6
-	stuckPart  = 3
-	looseStand = 5 * time.Second
+	campaignPart = 6
+	stuckPart    = 3
+	looseStand   = 5 * time.Second
 )
 
-// shortest is the smallest timeout of a stream's sessions, as far as it is known, 0 without one. A session that has
-// left counts until all have left: the stream then ends sooner than it had to, never too late. Safe for concurrent use.
+// shortest is the smallest known timeout of a stream's sessions; 0 without sessions. A session that has left counts
+// until all have left, so the stream may end sooner than necessary, never too late. Safe for concurrent use.
 type shortest struct{ timeout atomic.Int64 }
 
-// note notes that the stream has a session with a timeout.
+// note records the timeout of one of the stream's sessions.
 func (s *shortest) note(timeout time.Duration) {
 	for {
 		now := s.timeout.Load()
@@ -27,7 +27,7 @@ func (s *shortest) note(timeout time.Duration) {
 	}
 }
 
-// part returns a part of the smallest timeout, or what is allowed without a session.
+// part returns a part of the smallest timeout, or loose without sessions.
 func (s *shortest) part(n int, loose time.Duration) time.Duration {
 	if t := time.Duration(s.timeout.Load()); t > 0 {
 		return t / time.Duration(n)

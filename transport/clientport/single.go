@@ -2,8 +2,8 @@ package clientport
 
 import holdfastv1 "holdfast/proto/holdfast/v1"
 
-// single returns the method of the call that does alone what a request of a stream asks for: the same roles may ask for
-// both. A touch has none: it renews what requests of its stream have begun.
+// single returns the unary method that is equivalent to a stream's request: the same roles may call both. A touch has
+// no equivalent, because it only renews results of other requests of the stream.
 func single(m *holdfastv1.ClientMessage) string {
 	switch m := m.GetMessage().(type) {
 	case *holdfastv1.ClientMessage_Open:
@@ -21,7 +21,7 @@ func single(m *holdfastv1.ClientMessage) string {
 	case *holdfastv1.ClientMessage_AddWatches, *holdfastv1.ClientMessage_RemoveWatches:
 		return holdfastv1.TreeService_Watch_FullMethodName
 	default:
-		return "" // which is for nobody
+		return "" // a method that no role may call
 	}
 }
 

@@ -16,14 +16,14 @@ import (
 
 // Snapshots freezes the state of a node for backups. Safe for concurrent use.
 type Snapshots interface {
-	// Freeze freezes the state: unless local, one that shows all that was acknowledged before the call. The error is a
-	// [session.LimitError] when there are too many copies already.
+	// Freeze freezes the state. Unless local is set, the state includes everything that was acknowledged before the
+	// call. The error is a [session.LimitError] when there are too many copies.
 	Freeze(ctx context.Context, local bool) (Frozen, error)
-	// Again returns a copy that was frozen before. The error is a [session.FieldError] when it is gone.
+	// Again returns a former frozen copy. The error is a [session.FieldError] when the copy is gone.
 	Again(id [backup.IDSize]byte) (Frozen, error)
 }
 
-// Frozen is a frozen copy of a state. It is released once.
+// Frozen is a frozen copy of a state. Release it once.
 type Frozen interface {
 	ID() [backup.IDSize]byte
 	Header() backup.Header
@@ -48,19 +48,19 @@ func (c *clusterServer) TakeSnapshot(req *holdfastv1.TakeSnapshotRequest,
 	case len(resume) > 0 && req.GetLocal():
 		return &session.FieldError{Field: "local", Limit: "not set with resume"}
 	}
-	return c.node.tell(stream.Context(), holdfastv1.ClusterService_TakeSnapshot_FullMethodName,
+	return c.node.push(stream.Context(), holdfastv1.ClusterService_TakeSnapshot_FullMethodName,
 		func(m proto.Message) error { return stream.SendMsg(m) },
-		func(ctx context.Context, say func(proto.Message) error) error {
+		func(ctx context.Context, deliver func(proto.Message) error) error {
 			frozen, err := c.frozen(ctx, req)
 			if err != nil {
 				return err
 			}
 			defer frozen.Release()
-			return tellSnapshot(ctx, frozen, req.GetOffset(), say)
+			return sendSnapshot(ctx, frozen, req.GetOffset(), deliver)
 		})
 }
 
-// frozen returns the copy that a request is about.
+// frozen returns the copy for a request.
 func (c *clusterServer) frozen(ctx context.Context, req *holdfastv1.TakeSnapshotRequest) (Frozen, error) {
 	if len(req.GetResume()) == 0 {
 		return c.snapshots.Freeze(ctx, req.GetLocal())
@@ -69,23 +69,23 @@ func (c *clusterServer) frozen(ctx context.Context, req *holdfastv1.TakeSnapshot
 	if err != nil {
 		return nil, err
 	}
-	if most := frozen.Header().Bytes; req.GetOffset() > most {
+	if limit := frozen.Header().Bytes; req.GetOffset() > limit {
 		frozen.Release()
-		return nil, &session.FieldError{Field: "offset", Limit: fmt.Sprintf("at most %d", most)}
+		return nil, &session.FieldError{Field: "offset", Limit: fmt.Sprintf("at most %d", limit)}
 	}
 	return frozen, nil
 }
 
-// tellSnapshot sends a copy from an offset on.
-func tellSnapshot(ctx context.Context, frozen Frozen, offset uint64, say func(proto.Message) error) error {
+// sendSnapshot sends a copy from an offset on.
+func sendSnapshot(ctx context.Context, frozen Frozen, offset uint64, deliver func(proto.Message) error) error {
 	id := frozen.ID()
-	err := say(&holdfastv1.TakeSnapshotResponse{Message: &holdfastv1.TakeSnapshotResponse_Started{
+	err := deliver(&holdfastv1.TakeSnapshotResponse{Message: &holdfastv1.TakeSnapshotResponse_Started{
 		Started: &holdfastv1.SnapshotStarted{Id: id[:], Header: backup.HeaderProto(frozen.Header())},
 	}})
 	if err != nil {
 		return err
 	}
-	t := &snapshotTeller{ctx: ctx, say: say, skip: offset, at: offset}
+	t := &chunkWriter{ctx: ctx, deliver: deliver, skip: offset, at: offset}
 	if err := frozen.Write(t); err != nil {
 		return err
 	}
@@ -98,17 +98,17 @@ func tellSnapshot(ctx context.Context, frozen Frozen, offset uint64, say func(pr
 	return nil
 }
 
-// snapshotTeller sends what is written to it in chunks, but for the first skip bytes.
-type snapshotTeller struct {
-	ctx  context.Context //nolint:containedctx // a Writer has no other place for it
-	say  func(proto.Message) error
-	skip uint64
-	// at is the position of the first byte that waits.
+// chunkWriter is a Writer that sends its input in chunks, without the first skip bytes.
+type chunkWriter struct {
+	ctx     context.Context //nolint:containedctx // a Writer has no other place for it
+	deliver func(proto.Message) error
+	skip    uint64
+	// at is the position of the first unsent byte.
 	at    uint64
 	waits []byte
 }
 
-func (t *snapshotTeller) Write(b []byte) (int, error) {
+func (t *chunkWriter) Write(b []byte) (int, error) {
 	n := len(b)
 	cut := min(t.skip, uint64(n))
 	t.skip -= cut
@@ -127,11 +127,11 @@ func (t *snapshotTeller) Write(b []byte) (int, error) {
 	return n, t.ctx.Err()
 }
 
-func (t *snapshotTeller) flush() error {
+func (t *chunkWriter) flush() error {
 	if len(t.waits) == 0 {
 		return nil
 	}
 	chunk := &holdfastv1.SnapshotChunk{Offset: t.at, Data: t.waits, Crc32C: backup.Checksum(t.waits)}
 	t.at, t.waits = t.at+uint64(len(t.waits)), nil
-	return t.say(&holdfastv1.TakeSnapshotResponse{Message: &holdfastv1.TakeSnapshotResponse_Chunk{Chunk: chunk}})
+	return t.deliver(&holdfastv1.TakeSnapshotResponse{Message: &holdfastv1.TakeSnapshotResponse_Chunk{Chunk: chunk}})
 }

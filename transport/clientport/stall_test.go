@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// stall pauses the reading of connections, so that the client does not take what the server sends.
+// stall pauses the reading of connections, so that the client does not read what the server sends.
 type stall struct {
 	mu   sync.Mutex
 	gate chan struct{}

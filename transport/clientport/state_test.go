@@ -139,7 +139,7 @@ func TestN4IndexOfUnaryAnswersIsReadLast(t *testing.T) {
 	})
 }
 
-// Refusals of ClusterService carry no state: its answers describe the node themselves (N1).
+// Refusals of ClusterService carry no state: its answers describe the node themselves (N1 node mode).
 func TestN1RefusalsOfClusterServiceTellNoState(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		network := porttest.NewPipes()
@@ -195,7 +195,7 @@ func TestN4IndexOfMessagesIsReadAtTheSending(t *testing.T) {
 func TestAStateIsMadeOnceABatch(t *testing.T) {
 	made := 0
 	state := porttest.StateOf(7)
-	o := newOutbox(100, new(port.Account), port.ReadPatience, func() session.NodeState { made++; return state })
+	o := newOutbox(100, new(port.Account), port.ReadTimeout, func() session.NodeState { made++; return state })
 	for range 2*takeBatch + 1 {
 		o.jeopardyEnded()
 	}
@@ -236,7 +236,7 @@ func TestStateOfErrorsWithoutOne(t *testing.T) {
 	}
 }
 
-// A read of the applied state is told as a read-only node's, whatever the node has become since; no other answer is.
+// A read of the applied state is marked as a read-only node's, whatever the node has become since; no other answer is.
 func TestN3AnswersFromTheAppliedStateSayReadOnly(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		applied := true

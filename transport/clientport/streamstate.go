@@ -9,50 +9,50 @@ import (
 	"holdfast/session"
 )
 
-// streamState is the state of one Connect stream: its sessions and its requests under way. It bounds both.
+// streamState is the state of one Connect stream: its sessions and its requests in flight. It bounds both.
 //
-// It also keeps events in order. The node may tell of a session's end or move before the answer that told the client of
-// the session is queued, because another goroutine queues the answer. Such an event is deferred until the answer
-// is queued: a client that heard of an end first would believe the session alive for ever. A move to an attachment that
-// this stream was granted, or to an older one, is not told at all: the client would give up a session that it holds.
-// Safe for concurrent use.
+// It also orders events. The node may report a session's end or move before the stream has queued the answer that
+// grants the session, because another goroutine queues the answer. Such an event waits until the answer is queued: a
+// client that received the end first would believe the session alive for ever. A move to an attachment that this stream
+// was granted, or to an older one, is dropped: the client would give up a session that it holds. Safe for concurrent
+// use.
 type streamState struct {
 	limits StreamLimits
-	// setBusy is called, with mu held, when the stream begins or ceases to serve a session or a request.
+	// setBusy is called, with mu held, when the stream begins or stops serving sessions or requests.
 	setBusy func(busy bool)
 
 	mu sync.Mutex
-	// sessions are those that were opened or resumed through this stream and have not ended or moved, with the standing
-	// of the newest attachment that the client was granted. guarded by mu
+	// sessions are the sessions that were opened or resumed through this stream and have not ended or moved, with the
+	// rank of the newest attachment that the client was granted (see standing). guarded by mu
 	sessions map[session.ID]uint64
-	// running counts the requests that have not ended; all of the tree count once. opens are the opens among these, in
-	// the order they began. resumes counts the resumes among them, by session. guarded by mu
+	// running counts the requests that have not ended; all requests of the tree count once. opens are the opens among
+	// these, in the order of their beginnings. resumes counts the resumes among them, by session. guarded by mu
 	running int
 	opens   openings
 	resumes map[session.ID]int
-	// upgrades counts the upgrades under way, by session. They grant nothing to this stream: the stream that has the
+	// upgrades counts the upgrades in flight, by session. They grant nothing to this stream: the stream that has the
 	// session keeps it. guarded by mu
 	upgrades map[session.ID]int
 	// deferred are events that wait for an answer. guarded by mu
 	deferred map[session.ID]event
-	// tree are the requests of the tree under way. guarded by mu
+	// tree has the requests of the tree in flight. guarded by mu
 	tree treeRequests
 	// busy says that the stream serves a session, a request or watches. guarded by mu
 	busy bool
-	// draining says that the stream takes no more requests. idle is closed when it is draining and none is running. over
-	// says that the stream has ended: what is granted from then on is nothing of its. guarded by mu
+	// draining says that the stream accepts no more requests. idle is closed when it is draining and no request is
+	// running. over says that the stream has ended: it gets no more sessions. guarded by mu
 	draining, over bool
 	idle           chan struct{}
 
-	// requests counts the running requests that have no answer yet.
+	// requests counts the running requests without an answer.
 	requests atomic.Int64
-	// waits counts the goroutines of requests that have to wait. None is added once draining is set.
+	// waits counts the goroutines of waiting requests. None is added once draining is set.
 	waits sync.WaitGroup
 }
 
-// standing orders the attachments of one session: the attachments of the log are newer than the local ones before them
-// (L5).
-func standing(t session.Token) uint64 {
+// attachmentRank returns the rank of an attachment among the attachments of its session: attachments of the log are
+// newer than the local ones before them (L5 local attachments).
+func attachmentRank(t session.Token) uint64 {
 	if t.Local {
 		return t.Attachment
 	}
@@ -63,13 +63,14 @@ func standing(t session.Token) uint64 {
 type event struct {
 	id          session.ID
 	certificate *session.Certificate
-	// moved is the standing of the session's new attachment, instance the client process that moved the session.
+	// moved is the rank of the session's new attachment, instance the client process that moved the session.
 	moved, instance uint64
-	// newest is the number of the newest open when the event happened: no later open can have opened its session.
+	// newest is the number of the newest open at the time of the event: no later open can have opened its session.
 	newest uint64
 }
 
-// openings are the opens under way, in the order they began: a list, because they mostly end in that order too.
+// openings are the opens in flight, in the order of their beginnings: a list, because opens mostly end in this order
+// too.
 type openings struct {
 	first, last *request
 	count       int
@@ -111,8 +112,8 @@ func newStreamState(limits StreamLimits, setBusy func(busy bool)) *streamState {
 	}
 }
 
-// begin counts q as under way, or says which limit is reached. The caller then calls release, answered and, if answered
-// says so, done; and waits.Done once no goroutine of the request is left.
+// begin counts q in flight, or returns the exceeded limit. The caller then calls release, answered and, if answered
+// says so, done; and waits.Done once the request has no goroutine left.
 func (r *streamState) begin(q *request) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -137,19 +138,19 @@ func (r *streamState) begin(q *request) error {
 	return nil
 }
 
-// admit returns why no request is taken now. Called with mu held.
+// admit returns why the stream accepts no request now. Called with mu held.
 func (r *streamState) admit() error {
 	if r.draining {
 		return session.ErrStopping
 	}
 	if r.requests.Load() >= int64(r.limits.Requests) {
 		return &session.LimitError{Name: "max_requests_per_connection", Limit: strconv.Itoa(r.limits.Requests) +
-			" under way", RetryAfter: session.BusyRetryAfter}
+			" in flight", RetryAfter: session.BusyRetryAfter}
 	}
 	return nil
 }
 
-// count counts one more request as under way. Called with mu held.
+// count counts one more request in flight. Called with mu held.
 func (r *streamState) count() {
 	r.running++
 	r.requests.Add(1)
@@ -169,25 +170,26 @@ func (r *streamState) full() bool {
 	return len(r.sessions)+r.opens.count+len(r.resumes) >= r.limits.Sessions
 }
 
-// tooMany is the refusal of a request that may add a session while the stream is full.
+// tooMany is the refusal of a request that may add a session to a full stream.
 func (r *streamState) tooMany() error {
 	return &session.LimitError{Name: "max_sessions_per_connection", Limit: strconv.Itoa(r.limits.Sessions)}
 }
 
-// owed returns how many answers are still to be queued, or a few more: those of the requests that have not ended.
-func (r *streamState) owed() int {
+// unanswered returns an upper bound on the answers that are still to be queued: the number of requests that have not
+// ended.
+func (r *streamState) unanswered() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.running
 }
 
-// release takes a request off the limit before its answer is queued: a client that has seen the answer may send another
-// request.
+// release frees a request's place under the limit before its answer is queued: a client that has seen the answer may
+// send another request.
 func (r *streamState) release() { r.requests.Add(-1) }
 
-// answered notes that the answer of q is queued, and what it granted; the zero token is nothing. It returns the events
-// that waited for the answer, and by how much the number of sessions changed. If there are such events the caller tells
-// them and calls done; otherwise the request has ended.
+// answered records that the answer of q is queued and which session it grants; the zero token is none. It returns the
+// events that waited for the answer, and the change in the number of sessions. If there are such events, the caller
+// delivers them and calls done; otherwise the request has ended.
 func (r *streamState) answered(q *request, granted session.Token) (waited []event, change int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -204,21 +206,20 @@ func (r *streamState) answered(q *request, granted session.Token) (waited []even
 	return waited, change
 }
 
-// grant notes sessions that the client was granted, and returns by how much their number changed. The zero token is
-// nothing. Called with mu held.
+// grant records granted sessions, and returns the change in their number. The zero token is none. Called with mu held.
 func (r *streamState) grant(tokens ...session.Token) (change int) {
 	before := len(r.sessions)
 	for _, t := range tokens {
 		if t.ID != 0 && !r.over {
-			r.sessions[t.ID] = max(r.sessions[t.ID], standing(t))
+			r.sessions[t.ID] = max(r.sessions[t.ID], attachmentRank(t))
 		}
 	}
 	return len(r.sessions) - before
 }
 
-// freed removes the deferred events that wait for no answer any more, and returns those that are to be told. Called
-// with mu held.
-func (r *streamState) freed() (told []event) {
+// freed removes the deferred events that no longer wait for an answer, and returns those to deliver. Called with mu
+// held.
+func (r *streamState) freed() (released []event) {
 	oldest := r.oldest()
 	for id, e := range r.deferred {
 		if r.mustWait(e, oldest) {
@@ -226,13 +227,13 @@ func (r *streamState) freed() (told []event) {
 		}
 		delete(r.deferred, id)
 		if !r.overtaken(e) {
-			told = append(told, e)
+			released = append(released, e)
 		}
 	}
-	return told
+	return released
 }
 
-// oneLess takes one request of a session off its count; session 0 has none.
+// oneLess decrements the count of a session's requests; session 0 has none.
 func oneLess(under map[session.ID]int, id session.ID) {
 	if id == 0 {
 		return
@@ -256,7 +257,7 @@ func (r *streamState) ended() {
 	r.ifIdle()
 }
 
-// oldest returns the number of the oldest open under way. Called with mu held.
+// oldest returns the number of the oldest open in flight. Called with mu held.
 func (r *streamState) oldest() uint64 {
 	if r.opens.first == nil {
 		return math.MaxUint64
@@ -264,8 +265,8 @@ func (r *streamState) oldest() uint64 {
 	return r.opens.first.number
 }
 
-// mustWait reports whether e must wait: a resume or an upgrade of its session is under way, or an open that may have
-// opened it. Called with mu held.
+// mustWait reports whether e must wait: a resume or an upgrade of its session is in flight, or an open that may have
+// opened the session. Called with mu held.
 func (r *streamState) mustWait(e event, oldest uint64) bool {
 	_, here := r.sessions[e.id]
 	return r.resumes[e.id]+r.upgrades[e.id] > 0 || !here && oldest <= e.newest
@@ -278,8 +279,8 @@ func (r *streamState) overtaken(e event) bool {
 	return e.certificate == nil && here && e.moved <= granted
 }
 
-// happened reports whether e is to be told at once; otherwise e is deferred or overtaken. Of the deferred events of a
-// session it keeps the end, or else the newest move.
+// happened reports whether to deliver e at once; otherwise e is deferred or overtaken. Of a session's deferred events
+// it keeps the end, or else the newest move.
 func (r *streamState) happened(e event) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -311,12 +312,12 @@ func (r *streamState) serves(id session.ID) bool {
 	return here
 }
 
-// some returns so many of the stream's sessions: all if there are no more. It walks no further, because requests wait.
-func (r *streamState) some(most int) (ids []session.ID) {
+// some returns up to limit of the stream's sessions. It stops there, because requests wait for the lock.
+func (r *streamState) some(limit int) (ids []session.ID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for id := range r.sessions {
-		if len(ids) == most {
+		if len(ids) == limit {
 			break
 		}
 		ids = append(ids, id)
@@ -331,7 +332,7 @@ func (r *streamState) idles() bool {
 	return !r.busy
 }
 
-// updateBusy tells setBusy when the stream begins or ceases to be busy. Called with mu held.
+// updateBusy calls setBusy when the stream becomes busy or idle. Called with mu held.
 func (r *streamState) updateBusy() {
 	if now := r.tree.watching || len(r.sessions)+r.running > 0; now != r.busy {
 		r.busy = now
@@ -339,7 +340,7 @@ func (r *streamState) updateBusy() {
 	}
 }
 
-// drain refuses requests from now on. The channel is closed when none is running.
+// drain refuses further requests. The channel is closed when no request is running.
 func (r *streamState) drain() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -350,14 +351,14 @@ func (r *streamState) drain() <-chan struct{} {
 	return r.idle
 }
 
-// ifIdle closes idle when its time has come. Called with mu held.
+// ifIdle closes idle if the stream is draining and idle. Called with mu held.
 func (r *streamState) ifIdle() {
 	if r.draining && r.running == 0 {
 		close(r.idle)
 	}
 }
 
-// clear removes all sessions from the stream's state, for good, and returns how many there were.
+// clear removes all sessions from the stream's state, for good, and returns their number.
 func (r *streamState) clear() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/test/bubble"
-	"holdfast/transport/guard"
+	"holdfast/transport/authz"
 	"holdfast/transport/wire"
 	"holdfast/tree"
 )
@@ -27,7 +27,7 @@ func TestSuperWritesAreAudited(t *testing.T) {
 			t.Fatal(err)
 		}
 		lines := new(auditLines)
-		audit := guard.NewAudit(hclog.New(&hclog.LoggerOptions{Output: lines, DisableTime: true}), auth.ClientPort())
+		audit := authz.NewAudit(hclog.New(&hclog.LoggerOptions{Output: lines, DisableTime: true}), auth.ClientPort())
 		service := &fakeService{}
 		newest := withTree(service, func(f *fakeTree, asked any) error {
 			if w, ok := asked.(session.TreeWrite); ok && w.Write.Number == 8 {
@@ -86,7 +86,7 @@ func TestSuperWritesAreAudited(t *testing.T) {
 				t.Errorf("line %d: %s, want %s", i, line, want[i])
 			}
 		}
-		done, failed := audit.Count(auth.SuperWrites, guard.Done), audit.Count(auth.SuperWrites, guard.Failed)
+		done, failed := audit.Count(auth.SuperWrites, authz.Done), audit.Count(auth.SuperWrites, authz.Failed)
 		if done != 2 || failed != 2 {
 			t.Errorf("counted %d done and %d failed, want 2 and 2", done, failed)
 		}

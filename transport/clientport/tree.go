@@ -7,12 +7,13 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/transport/gate"
+	"holdfast/transport/ratelimit"
 	"holdfast/transport/wire"
 	"holdfast/tree"
 )
 
-// treeServer serves TreeService. Its unary methods return domain errors, which the port's interceptor maps.
+// treeServer serves TreeService. Its unary methods return domain errors, which the port's interceptor converts to
+// statuses.
 type treeServer struct {
 	holdfastv1.UnimplementedTreeServiceServer
 	node *sessionServer
@@ -44,7 +45,7 @@ func (s *treeServer) Get(ctx context.Context, req *holdfastv1.GetRequest) (*hold
 	return answer, nil
 }
 
-// Exists returns an entry's stat, or that there is no such entry.
+// Exists returns an entry's stat, or that there is no entry.
 func (s *treeServer) Exists(ctx context.Context, req *holdfastv1.ExistsRequest) (*holdfastv1.ExistsResponse, error) {
 	found, err := s.read(ctx, req)
 	if err != nil {
@@ -90,7 +91,7 @@ func (s *treeServer) GetACL(ctx context.Context, req *holdfastv1.GetACLRequest) 
 	return answer, nil
 }
 
-// CheckFence tells whether a token is that of the present holder of a lock (F1).
+// CheckFence returns whether a token is the present holder's of a lock (H1 fencing tokens).
 func (s *treeServer) CheckFence(ctx context.Context,
 	req *holdfastv1.CheckFenceRequest,
 ) (*holdfastv1.CheckFenceResponse, error) {
@@ -103,7 +104,7 @@ func (s *treeServer) CheckFence(ctx context.Context,
 	}, nil
 }
 
-// Sync returns once the node shows all that was committed anywhere when the call began.
+// Sync returns once the node shows everything that was committed when the call began.
 func (s *treeServer) Sync(ctx context.Context, req *holdfastv1.SyncRequest) (*holdfastv1.SyncResponse, error) {
 	found, err := s.read(ctx, req)
 	if err != nil {
@@ -123,7 +124,7 @@ func (s *treeServer) write(ctx context.Context, request proto.Message) (tree.Res
 	if err != nil {
 		return tree.Result{}, err
 	}
-	if _, err = s.node.admit(ctx, gate.Writes, 1); err != nil {
+	if _, err = s.node.admit(ctx, ratelimit.Writes, 1); err != nil {
 		return tree.Result{}, err
 	}
 	if token, err = c.adopt(ctx, token, s.node.cfg.TouchWait); err != nil {
@@ -153,12 +154,14 @@ func (s *treeServer) operate(ctx context.Context, request proto.Message) (tree.O
 	return o.Ops[0], uint64(result.Stamp), nil
 }
 
-// errVoided refuses a write whose number was given up before it came (X6): it had and will have no effect.
+// errVoided refuses a write whose number the client gave up before the write came (X6 giving up): the write has no
+// effect and never will.
 func errVoided() error {
 	return &session.FieldError{Field: "numbering.number", Limit: "not one that the client has given up"}
 }
 
-// errAnother refuses a write that repeats the number of another one: the kept result is not its own (X2).
+// errAnother refuses a write that reuses the number of another write: the kept result belongs to the other (X2
+// writers).
 func errAnother() error {
 	return &session.FieldError{Field: "numbering.number", Limit: "not that of another write"}
 }
@@ -186,7 +189,7 @@ func (s *treeServer) Delete(ctx context.Context, req *holdfastv1.DeleteRequest) 
 	return &holdfastv1.DeleteResponse{Stamp: stamp, State: s.node.state()}, nil
 }
 
-// DeleteTree removes an entry with all that is below it.
+// DeleteTree removes an entry and all entries below.
 func (s *treeServer) DeleteTree(ctx context.Context,
 	req *holdfastv1.DeleteTreeRequest,
 ) (*holdfastv1.DeleteTreeResponse, error) {

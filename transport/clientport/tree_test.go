@@ -13,8 +13,8 @@ import (
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/test/bubble"
-	"holdfast/transport/gate"
 	"holdfast/transport/internal/porttest"
+	"holdfast/transport/ratelimit"
 	"holdfast/transport/wire"
 	"holdfast/tree"
 )
@@ -31,7 +31,7 @@ func TestAUnaryWriteIsNumberedAndAdopted(t *testing.T) {
 		service := &fakeService{state: func() session.NodeState { return porttest.StateOf(3) }}
 		newest := withTree(service, func(f *fakeTree, asked any) error {
 			if w, ok := asked.(session.TreeWrite); ok {
-				f.tell(session.TreeTold{Told: 9}) // no answer
+				f.tell(session.TreeMessage{Delivered: 9}) // no answer
 				f.answer(session.TreeAnswer{Key: w.Key, Stamp: 7, Wrote: resultOf(w.Write)})
 			}
 			return nil
@@ -69,7 +69,7 @@ func TestAUnaryWriteIsNumberedAndAdopted(t *testing.T) {
 	})
 }
 
-// What the tree or the node refuses is an error with its detail, and tells whether the number is used up.
+// A refusal of the tree or the node is an error with its detail, and says whether the number is used up.
 func TestRefusalsOfUnaryWrites(t *testing.T) {
 	refused := &tree.RefusedError{Code: tree.NodeExists, Verb: "create", Path: "/a"}
 	for name, tt := range map[string]struct {
@@ -173,7 +173,7 @@ func TestUnaryWritesWhoseCallEnds(t *testing.T) {
 				service := &fakeService{}
 				newest := withTree(service, nil)
 				server := &treeServer{node: &sessionServer{
-					cfg: Config{}.withDefaults(), service: service, stats: &counters{}, gate: gate.New(gate.Config{}),
+					cfg: Config{}.withDefaults(), service: service, stats: &counters{}, limiter: ratelimit.New(ratelimit.Config{}),
 				}}
 				service.tree = adopting(service.tree, tt.holds)
 				ended := make(chan error, 1)
@@ -219,7 +219,7 @@ func (s *slowAdoption) Adopt(ctx context.Context, t session.Token) (session.Toke
 	return session.Token{}, ctx.Err()
 }
 
-// Unary writes pass the gate as writes, whatever touches may.
+// Unary writes pass the rate limits as writes, whatever touches may.
 func TestUnaryWritesAreAClassOfTheirOwn(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		service := &fakeService{}
@@ -229,7 +229,7 @@ func TestUnaryWritesAreAClassOfTheirOwn(t *testing.T) {
 			}
 			return nil
 		})
-		_, network, stop := clientPort(t, Config{Gate: gate.Config{Touches: 1, Writes: 1}}, service)
+		_, network, stop := clientPort(t, Config{RateLimits: ratelimit.Config{Touches: 1, Writes: 1}}, service)
 		defer stop()
 		client := holdfastv1.NewTreeServiceClient(dialPipes(t, network))
 		request := &holdfastv1.DeleteRequest{Numbering: numbering(1, 0), Delete: &holdfastv1.Delete{Path: "/a"}}

@@ -9,8 +9,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"holdfast/session"
-	"holdfast/transport/gate"
 	"holdfast/transport/port"
+	"holdfast/transport/ratelimit"
 	"holdfast/tree"
 )
 
@@ -19,13 +19,14 @@ type treeCall struct {
 	conn       session.Connection
 	tree       session.TreeConnection
 	principals []tree.Principal
-	// wake tells that there may be something to tell. It has a buffer of one.
+	// wake signals that there may be messages for the client. It has a buffer of one.
 	wake chan struct{}
 }
 
-// newTreeCall begins a connection for a call, which waits for the tree of a new cluster (W8). The caller calls end.
+// newTreeCall makes a connection for a call, and waits for the tree of a new cluster (W8 feature level). The caller
+// calls end.
 func (s *sessionServer) newTreeCall(ctx context.Context) (*treeCall, error) {
-	principals, err := gate.PrincipalsOf(ctx, s.cfg.Super)
+	principals, err := ratelimit.PrincipalsOf(ctx, s.cfg.Super)
 	if err != nil {
 		return nil, err
 	}
@@ -43,30 +44,32 @@ func (s *sessionServer) newTreeCall(ctx context.Context) (*treeCall, error) {
 	return c, nil
 }
 
-// end ends the connection. A write under way may still take effect.
+// end ends the connection. A write in flight may still take effect.
 func (c *treeCall) end() {
 	c.tree.Close()
 	c.conn.Disconnect()
 }
 
-// next waits for the next thing to tell the client.
-func (c *treeCall) next(ctx context.Context) (session.TreeTold, error) { return c.nextUntil(ctx, nil) }
+// next waits for the next message to the client.
+func (c *treeCall) next(ctx context.Context) (session.TreeMessage, error) {
+	return c.nextUntil(ctx, nil)
+}
 
-// errLook says that it is time for something else than to tell the client.
-var errLook = errors.New("time to look")
+// errTick says that ticks fired.
+var errTick = errors.New("time to check")
 
-// nextUntil is next, and returns errLook if look ticks before there is anything.
-func (c *treeCall) nextUntil(ctx context.Context, look <-chan time.Time) (session.TreeTold, error) {
+// nextUntil is next, but returns errTick if ticks fires before there is a message.
+func (c *treeCall) nextUntil(ctx context.Context, ticks <-chan time.Time) (session.TreeMessage, error) {
 	for {
-		if told, ok := c.tree.Next(time.Now()); ok {
-			return told, nil
+		if message, ok := c.tree.Next(time.Now()); ok {
+			return message, nil
 		}
 		select {
 		case <-c.wake:
-		case <-look:
-			return session.TreeTold{}, errLook
+		case <-ticks:
+			return session.TreeMessage{}, errTick
 		case <-ctx.Done():
-			return session.TreeTold{}, ctx.Err()
+			return session.TreeMessage{}, ctx.Err()
 		}
 	}
 }
@@ -74,14 +77,14 @@ func (c *treeCall) nextUntil(ctx context.Context, look <-chan time.Time) (sessio
 // answer waits for the answer to the call's only request.
 func (c *treeCall) answer(ctx context.Context) (*session.TreeAnswer, error) {
 	for {
-		told, err := c.next(ctx)
-		if err != nil || told.Answer != nil {
-			return told.Answer, err
+		message, err := c.next(ctx)
+		if err != nil || message.Answer != nil {
+			return message.Answer, err
 		}
 	}
 }
 
-// read asks for a read of so many bytes, and waits for its answer.
+// read sends a read of the given size to the node, and waits for its answer.
 func (c *treeCall) read(ctx context.Context, q tree.Query, bytes int) (tree.Answer, error) {
 	if err := c.tree.Read(session.TreeRead{Key: 1, Query: q, Bytes: bytes}); err != nil {
 		return tree.Answer{}, err
@@ -100,10 +103,10 @@ func (c *treeCall) read(ctx context.Context, q tree.Query, bytes int) (tree.Answ
 	return found, nil
 }
 
-// errNoAnswer says that the node's answer is not one to the request, which is a fault of the program.
+// errNoAnswer says that the node's answer does not fit the request, which is a bug.
 var errNoAnswer = errors.New("the node's answer is not one to the request")
 
-// write asks for a write of a session, and waits for its result. Once the node has the write, the end of ctx leaves the
+// write sends a write to the node, and waits for its result. Once the node has the write, the end of ctx leaves the
 // outcome unknown.
 func (c *treeCall) write(ctx context.Context, w tree.NumberedWrite) (tree.Result, error) {
 	if err := c.tree.Write(session.TreeWrite{Key: 1, Write: w, Trace: session.TraceOf(ctx)}); err != nil {
@@ -122,7 +125,7 @@ func (c *treeCall) write(ctx context.Context, w tree.NumberedWrite) (tree.Result
 	return *a.Wrote, nil
 }
 
-// adopt takes a session for the call, with a touch. It waits for a node that lags behind the token, but not for long.
+// adopt attaches a session to the call, with a touch. It waits, within a bound, for a node that lags behind the token.
 func (c *treeCall) adopt(ctx context.Context, t session.Token, wait time.Duration) (session.Token, error) {
 	waits, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
@@ -133,5 +136,5 @@ func (c *treeCall) adopt(ctx context.Context, t session.Token, wait time.Duratio
 	return adopted, err
 }
 
-// queuedBytes is about what a request of the tree takes while it waits.
+// queuedBytes is the approximate memory of a queued request of the tree.
 func queuedBytes(request proto.Message) int { return proto.Size(request) + port.RequestBytes }

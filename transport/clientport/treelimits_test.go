@@ -12,9 +12,9 @@ import (
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/test/bubble"
-	"holdfast/transport/gate"
 	"holdfast/transport/internal/porttest"
 	"holdfast/transport/port"
+	"holdfast/transport/ratelimit"
 	"holdfast/transport/wire"
 	"holdfast/tree"
 )
@@ -33,12 +33,12 @@ func begun(t *testing.T, network *porttest.Pipes, sessions int) holdfastv1.Sessi
 }
 
 // A reader stops while the node is full, and notes the touches of its message first. If that lasts for a sixth of the
-// smallest timeout, the stream ends (G8).
+// smallest timeout, the stream ends (G8 request bounds).
 func TestAReaderThatStands(t *testing.T) {
 	for name, tt := range map[string]struct {
 		sessions int
 		limit    time.Duration
-	}{"with a session": {1, 4 * time.Second / standPart}, "without one": {0, looseStand}} {
+	}{"with a session": {1, 4 * time.Second / campaignPart}, "without one": {0, looseStand}} {
 		t.Run(name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				service := &fakeService{}
@@ -68,7 +68,7 @@ func TestAReaderThatStands(t *testing.T) {
 				if !f.isClosed() {
 					t.Error("the connection was left open")
 				}
-				if got := s.Stats().TreeStood; got != 1 {
+				if got := s.Stats().StreamsBlocked; got != 1 {
 					t.Errorf("%d streams are counted, want 1", got)
 				}
 			})
@@ -76,7 +76,7 @@ func TestAReaderThatStands(t *testing.T) {
 	}
 }
 
-// A stream has a bounded number of requests of the tree under way, even if the node takes all of them.
+// A stream has a bounded number of requests of the tree in flight, even if the node accepts all of them.
 func TestTreeRequestsUnderWayAreBounded(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		service := &fakeService{}
@@ -116,8 +116,8 @@ func TestTreeRequestsUnderWayAreBounded(t *testing.T) {
 	})
 }
 
-// A client that takes nothing of what it is told of the tree loses its stream after a third of the smallest timeout,
-// and after Patience without a session (G9). Until then the node keeps what the client does not take.
+// A client that does not read its messages of the tree loses its stream after a third of the smallest timeout, and
+// after Patience without a session (G9 answer bounds). Until then the node keeps the messages.
 func TestAStreamThatIsNotRead(t *testing.T) {
 	for name, tt := range map[string]struct {
 		sessions int
@@ -132,7 +132,7 @@ func TestAStreamThatIsNotRead(t *testing.T) {
 					}
 					return answeringTree(f, asked)
 				})
-				s, network, stop := clientPort(t, Config{Patience: 20 * time.Second}, service)
+				s, network, stop := clientPort(t, Config{ReadTimeout: 20 * time.Second}, service)
 				defer stop()
 				stream := begun(t, network, tt.sessions)
 				data := make([]byte, 100<<10)
@@ -141,7 +141,7 @@ func TestAStreamThatIsNotRead(t *testing.T) {
 				f := newest()
 				for _, asked := range f.requests() {
 					if r, ok := asked.(session.TreeRead); ok {
-						f.tell(events(99), session.TreeTold{
+						f.tell(events(99), session.TreeMessage{
 							Answer: &session.TreeAnswer{Key: r.Key, Read: &tree.Answer{Kind: tree.GetEntry, Data: data}},
 						})
 					}
@@ -150,19 +150,19 @@ func TestAStreamThatIsNotRead(t *testing.T) {
 				if got := s.Stats(); got.SlowReaders != 0 || got.Streams != 1 {
 					t.Errorf("after half of the limit: %+v", got)
 				}
-				time.Sleep(tt.limit + time.Duration(toldBytes/slowestRead)*time.Second)
+				time.Sleep(tt.limit + time.Duration(itemBytes/minReadRate)*time.Second)
 				synctest.Wait()
 				if got := s.Stats(); got.SlowReaders != 1 || got.Streams != 0 || got.TreeEvents > 400 || !f.isClosed() {
 					t.Errorf("after the limit: %+v", got)
 				}
-				if got := s.Stats().TreeStuck; tt.sessions > 0 && got != 1 { // without one it may be the stream's own bound
+				if got := s.Stats().TreeSlowReaders; tt.sessions > 0 && got != 1 { // without one it may be the stream's own bound
 					t.Errorf("%d streams are counted, want 1", got)
 				}
 				var err error
 				for err == nil {
 					_, err = stream.Recv()
 				}
-				if limitNamed(err) != "outgoing_wait" {
+				if limitNamed(err) != "outgoing_timeout" {
 					t.Errorf("ended with %v", err)
 				}
 			})
@@ -193,10 +193,10 @@ func TestAStreamEndsAfterItsTreeRequests(t *testing.T) {
 		f.tell(events(80))
 		wantTexts(t, stream, "events 1 from 80")
 		// The second answer does not fit beside the first one, and must come all the same.
-		f.tell(events(81), session.TreeTold{Answer: &session.TreeAnswer{
+		f.tell(events(81), session.TreeMessage{Answer: &session.TreeAnswer{
 			Key: asked[len(asked)-1].(session.TreeWrite).Key,
 			Wrote: &tree.Result{Stamp: 82, Outcome: tree.Outcome{Ops: []tree.OpOutcome{
-				{Path: "/" + strings.Repeat("a", toldBytes)},
+				{Path: "/" + strings.Repeat("a", itemBytes)},
 			}}},
 		}})
 		wantTexts(t, stream, "events 1 from 81", "written 2 at 82")
@@ -232,7 +232,7 @@ func TestTreeRequestsAtAStoppingNode(t *testing.T) {
 // writing returns a writer of a stream with the tree, and what it has sent.
 func writing(t *testing.T, f *fakeTree) (*writer, *treePart) {
 	t.Helper()
-	out := newOutbox(100, new(port.Account), port.ReadPatience, noState)
+	out := newOutbox(100, new(port.Account), port.ReadTimeout, noState)
 	c := &connection{
 		server: &sessionServer{cfg: Config{}.withDefaults(), stats: &counters{}}, out: out,
 		network:     &port.Conn{Account: &port.Account{}},
@@ -244,8 +244,8 @@ func writing(t *testing.T, f *fakeTree) (*writer, *treePart) {
 	return &writer{c: c, out: out}, part
 }
 
-// A message is filled up to a bound, a larger item goes alone, and told rises once a message is sent, with what is in
-// it alone (G4).
+// A message is filled up to a bound, a larger item goes alone, and told rises once a message is sent, with its content
+// alone (G4 stamps of answers).
 func TestWhatIsJoinedToOneMessage(t *testing.T) {
 	f := &fakeTree{}
 	w, part := writing(t, f)
@@ -253,16 +253,16 @@ func TestWhatIsJoinedToOneMessage(t *testing.T) {
 	path := "/" + strings.Repeat("a", 1000)
 	for stamp := range tree.Stamp(1000) {
 		e := tree.Event{Stamp: stamp + 1, Path: path, Kind: tree.DataChanged}
-		f.tell(session.TreeTold{Told: e.Stamp, Events: []tree.Event{e}})
+		f.tell(session.TreeMessage{Delivered: e.Stamp, Events: []tree.Event{e}})
 	}
-	large := "/" + strings.Repeat("b", 2*toldBytes)
-	f.tell(session.TreeTold{Told: 1001, Events: []tree.Event{{Stamp: 1001, Path: large, Kind: tree.DataChanged}}},
-		session.TreeTold{Told: 1002}, session.TreeTold{Lost: true, Told: 1003})
+	large := "/" + strings.Repeat("b", 2*itemBytes)
+	f.tell(session.TreeMessage{Delivered: 1001, Events: []tree.Event{{Stamp: 1001, Path: large, Kind: tree.DataChanged}}},
+		session.TreeMessage{Delivered: 1002}, session.TreeMessage{Lost: true, Delivered: 1003})
 	stop := errors.New("enough")
 	last, messages := uint64(0), 0
 	err := w.run(t.Context(), func(m any) error {
 		messages++
-		if got := part.told.Load(); got != last {
+		if got := part.delivered.Load(); got != last {
 			t.Errorf("told is %d before a message, want %d", got, last)
 		}
 		got := sent(m)
@@ -270,7 +270,7 @@ func TestWhatIsJoinedToOneMessage(t *testing.T) {
 		if got.GetAnswers() == nil {
 			all = []*holdfastv1.ServerMessage{got}
 		}
-		if size := m.(port.Appender).Size(); size > toldBytes+2000 && len(all[0].GetEvents().GetEvents()) != 1 {
+		if size := m.(port.Appender).Size(); size > itemBytes+2000 && len(all[0].GetEvents().GetEvents()) != 1 {
 			t.Errorf("a message has %d bytes", size)
 		}
 		for _, one := range all {
@@ -280,7 +280,7 @@ func TestWhatIsJoinedToOneMessage(t *testing.T) {
 				}
 				last = e.GetStamp()
 			}
-			last = max(last, one.GetTold().GetStamp(), one.GetLost().GetStamp())
+			last = max(last, one.GetProgress().GetStamp(), one.GetLost().GetStamp())
 		}
 		if last == 1003 {
 			return stop
@@ -293,12 +293,12 @@ func TestWhatIsJoinedToOneMessage(t *testing.T) {
 }
 
 // Writes on a stream have the budget of the node's writes. One that is refused has no number: later ones are refused
-// behind it, in their turn (X8).
+// behind it, in their turn (X8 admission of writes).
 func TestX8StreamWritesHaveABudget(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		service := &fakeService{}
 		newest := withTree(service, answeringTree)
-		s, network, stop := clientPort(t, Config{Gate: gate.Config{Writes: 1}}, service)
+		s, network, stop := clientPort(t, Config{RateLimits: ratelimit.Config{Writes: 1}}, service)
 		defer stop()
 		stream := begun(t, network, 1)
 		send(t, stream, writeMessage(3, 7, 1))
@@ -311,7 +311,7 @@ func TestX8StreamWritesHaveABudget(t *testing.T) {
 		if !ok || !is || r.number != 2 || limit.Name != "max_writes_per_second" || limit.RetryAfter <= 0 {
 			t.Errorf("the node was asked %+v", asked[len(asked)-1])
 		}
-		if got := s.Stats().Refusals[gate.Writes][gate.OfNode]; got != 1 {
+		if got := s.Stats().Refusals[ratelimit.Writes][ratelimit.OfNode]; got != 1 {
 			t.Errorf("%d refusals are counted", got)
 		}
 	})

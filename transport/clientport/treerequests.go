@@ -2,14 +2,14 @@ package clientport
 
 import "holdfast/session"
 
-// maxTreeRequests is how many requests of the tree may be under way on a stream: those that wait at the node, and those
-// whose answers the client has not taken. The reader stops there, as it does at the node's own bounds (G8).
+// maxTreeRequests is the largest number of requests of the tree in flight on a stream: requests that wait at the node,
+// and requests with unread answers. The reader stops there, as it does at the node's own bounds (G8 request bounds).
 const maxTreeRequests = 4096
 
-// keptTreeRequests is how many requests of the tree a stream keeps memory for.
+// keptTreeRequests is the number of requests of the tree for which a stream keeps memory.
 const keptTreeRequests = 64
 
-// treeKind is what a request of the tree is.
+// treeKind is the kind of a request of the tree.
 type treeKind uint8
 
 const (
@@ -19,27 +19,27 @@ const (
 	treeRemoves
 )
 
-// treeRequest is one request of the tree under way.
+// treeRequest is one request of the tree in flight.
 type treeRequest struct {
 	seq  uint64
 	kind treeKind
 }
 
-// treeRequests are the requests of the tree under way on a stream, by their keys at the node: the client may use a seq
-// twice.
+// treeRequests are the requests of the tree in flight on a stream, by their keys at the node: the client may reuse a
+// seq.
 type treeRequests struct {
 	all map[uint64]treeRequest
-	// newest is the highest key, most the number of requests that were under way at once since all is there.
+	// newest is the highest key, peak the largest number of requests in flight at once since all was made.
 	newest uint64
-	most   int
+	peak   int
 	// watching says that the client has added watches.
 	watching bool
-	// room is closed when there are fewer; nil: the reader does not wait.
-	room chan struct{}
+	// fewer is closed when there are fewer requests; nil: the reader does not wait.
+	fewer chan struct{}
 }
 
-// beginTree counts a request of the tree as under way and returns its key, or says that the stream takes no more. The
-// caller calls endTree.
+// beginTree counts a request of the tree in flight and returns its key, or the reason why the stream accepts no more
+// requests. The caller calls endTree.
 func (r *streamState) beginTree(q treeRequest) (key uint64, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -55,11 +55,11 @@ func (r *streamState) beginTree(q treeRequest) (key uint64, err error) {
 	}
 	r.tree.newest++
 	r.tree.all[r.tree.newest] = q
-	r.tree.most = max(r.tree.most, len(r.tree.all))
+	r.tree.peak = max(r.tree.peak, len(r.tree.all))
 	return r.tree.newest, nil
 }
 
-// endTree ends a request of the tree, and returns it; false if no such request is under way.
+// endTree ends a request of the tree, and returns it; false if there is no such request in flight.
 func (r *streamState) endTree(key uint64) (treeRequest, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -68,34 +68,34 @@ func (r *streamState) endTree(key uint64) (treeRequest, bool) {
 		return treeRequest{}, false
 	}
 	delete(r.tree.all, key)
-	if r.tree.room != nil && len(r.tree.all) < maxTreeRequests {
-		close(r.tree.room)
-		r.tree.room = nil
+	if r.tree.fewer != nil && len(r.tree.all) < maxTreeRequests {
+		close(r.tree.fewer)
+		r.tree.fewer = nil
 	}
 	if len(r.tree.all) == 0 {
-		if r.tree.most > keptTreeRequests {
-			r.tree.all, r.tree.most = nil, 0 // a map keeps the memory of a burst
+		if r.tree.peak > keptTreeRequests {
+			r.tree.all, r.tree.peak = nil, 0 // a map keeps the memory of a burst
 		}
 		r.ended()
 	}
 	return q, true
 }
 
-// treeRoom returns nil while more requests of the tree may be under way, and otherwise a channel that is closed once
-// that may be so.
-func (r *streamState) treeRoom() <-chan struct{} {
+// treeCapacity returns nil while more requests of the tree may be in flight, and otherwise a channel that is closed
+// once that changes.
+func (r *streamState) treeCapacity() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.tree.all) < maxTreeRequests {
 		return nil
 	}
-	if r.tree.room == nil {
-		r.tree.room = make(chan struct{})
+	if r.tree.fewer == nil {
+		r.tree.fewer = make(chan struct{})
 	}
-	return r.tree.room
+	return r.tree.fewer
 }
 
-// watches notes that the client has watches: the stream is not idle any more.
+// watches records that the client has watches: the stream is no longer idle.
 func (r *streamState) watches() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

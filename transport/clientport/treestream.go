@@ -10,38 +10,38 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/transport/gate"
+	"holdfast/transport/ratelimit"
 	"holdfast/transport/wire"
 	"holdfast/tree"
 )
 
-// treePart is the tree's part of a Connect stream.
+// treePart is the part of a Connect stream for the tree.
 type treePart struct {
 	conn session.TreeConnection
-	// principals are whom the node vouches for: found out once for the stream.
+	// principals are the client's verified principals, determined once for the stream.
 	principals []tree.Principal
-	// told is the newest stamp up to which the client was sent everything (G4).
-	told atomic.Uint64
+	// delivered is the newest stamp up to which the client was sent all events (G4 stamps of answers).
+	delivered atomic.Uint64
 }
 
-// treeSlot is the place of the tree's part in a stream. Safe for concurrent use; only the stream's reader fills it.
+// treeSlot holds a stream's treePart. Safe for concurrent use; only the stream's reader fills it.
 type treeSlot struct {
 	mu    sync.Mutex
 	part  *treePart // nil before the first message of the tree. guarded by mu
 	ended bool      // guarded by mu
 }
 
-// get returns the tree's part, nil if there is none.
+// get returns the treePart; nil if there is none.
 func (s *treeSlot) get() *treePart {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.part
 }
 
-// told returns the newest stamp up to which the client was sent everything, 0 for none.
-func (s *treeSlot) told() uint64 {
+// deliveredUpTo returns the newest stamp up to which the client was sent all events; 0 for none.
+func (s *treeSlot) deliveredUpTo() uint64 {
 	if part := s.get(); part != nil {
-		return part.told.Load()
+		return part.delivered.Load()
 	}
 	return 0
 }
@@ -56,7 +56,7 @@ func (s *treeSlot) put(part *treePart) bool {
 	return !s.ended
 }
 
-// close ends the tree's part, for good.
+// close ends the treePart, for good.
 func (s *treeSlot) close() {
 	s.mu.Lock()
 	part := s.part
@@ -67,14 +67,13 @@ func (s *treeSlot) close() {
 	}
 }
 
-// treePart returns the tree's part of the stream, and begins it with the first message of the tree. Only the reader
-// calls it.
+// treePart returns the stream's treePart, and makes it for the first message of the tree. Only the reader calls it.
 func (c *connection) treePart(ctx context.Context) (*treePart, error) {
 	if part := c.tree.get(); part != nil {
 		return part, nil
 	}
-	if c.presence.unvouched != nil {
-		return nil, c.presence.unvouched
+	if c.presence.principalErr != nil {
+		return nil, c.presence.principalErr
 	}
 	principals := c.presence.caller.Principals
 	conn := c.server.cfg.Audit.Supers(ctx, principals, c.conn.Tree(principals, c.out.poke))
@@ -102,7 +101,7 @@ func treeRequestOf(m *holdfastv1.ClientMessage) (treeRequest, bool) {
 	}
 }
 
-// startTree hands a request of the tree to the node, which tells the answer later. Its error is the answer.
+// startTree passes a request of the tree to the node, which answers later. Its error is the answer.
 func (c *connection) startTree(ctx context.Context, m *holdfastv1.ClientMessage) error {
 	q, ok := treeRequestOf(m)
 	if !ok {
@@ -116,9 +115,9 @@ func (c *connection) startTree(ctx context.Context, m *holdfastv1.ClientMessage)
 	if err != nil {
 		return err
 	}
-	taken := false
+	accepted := false
 	defer func() {
-		if !taken { // after a panic, too
+		if !accepted { // after a panic, too
 			c.streamState.endTree(key)
 		}
 	}()
@@ -132,7 +131,7 @@ func (c *connection) startTree(ctx context.Context, m *holdfastv1.ClientMessage)
 	case treeRemoves:
 		err = part.remove(key, m.GetRemoveWatches())
 	}
-	taken = err == nil
+	accepted = err == nil
 	return err
 }
 
@@ -142,7 +141,7 @@ func (c *connection) treeWrite(ctx context.Context, part *treePart, key uint64, 
 		err = c.large
 	}
 	if err == nil {
-		err = c.server.gate.Admit(time.Now(), gate.Writes, 1, gate.Caller{}) // a budget of the node alone
+		err = c.server.limiter.Admit(time.Now(), ratelimit.Writes, 1, ratelimit.Caller{}) // a budget of the node only
 	}
 	if err == nil {
 		c.server.stats.tree.writes.Add(1)
@@ -151,9 +150,9 @@ func (c *connection) treeWrite(ctx context.Context, part *treePart, key uint64, 
 	return part.inTurn(key, p.GetSessionId(), p.GetNumber(), err)
 }
 
-// largeWrite returns why a write is refused that has come, and is larger than a message may be; nil for anything else.
-// It is wrong, and refused in its turn (X8): then its caller hears of it. If the stream ended, as it does for other
-// messages, the client would send the write again on the next stream, and on each one after that.
+// largeWrite returns the refusal of a write that exceeds the size limit; nil for anything else. Such a write is refused
+// in its turn (X8 admission of writes), so that its caller learns of it. If the stream ended, as it does for other
+// messages, the client would send the write again on the next stream, and on every stream after that.
 func largeWrite(m *holdfastv1.ClientMessage, why error) error {
 	limit, ok := errors.AsType[*session.LimitError](why)
 	if !ok || m.GetWrite() == nil {
@@ -196,8 +195,8 @@ func (p *treePart) remove(key uint64, r *holdfastv1.RemoveWatches) error {
 	return p.conn.RemoveWatches(key, watches)
 }
 
-// inTurn lets the node refuse a wrong or excessive request of a session in its turn, so that no later write takes its
-// number (X8). Otherwise it returns why, which refuses the request at once.
+// inTurn makes the node refuse an invalid or excessive request of a session in its turn, so that no later write uses
+// its number (X8). Otherwise it returns why, and the request is refused at once.
 func (p *treePart) inTurn(key, id, number uint64, why error) error {
 	if id == 0 || !errors.Is(why, session.ErrInvalid) && !errors.Is(why, session.ErrLimit) ||
 		p.conn.Refuse(key, session.ID(id), number, why) != nil {
@@ -206,9 +205,10 @@ func (p *treePart) inTurn(key, id, number uint64, why error) error {
 	return nil
 }
 
-// awaitTree waits until the node takes one more request of the tree, if one is such a request (G8). one is all of a
-// message or a part of it. Before that it notes the touches behind one in a batch: the reader may stand for long. The
-// error ends the stream: its touches are not read any more, and its client can go on elsewhere.
+// awaitTree waits until the node accepts one more request of the tree, if one is such a request (G8 request bounds).
+// one is the message all, or a part of it. Before the wait it serves the touches behind one in a batch, because the
+// reader may stop for long. The error ends the stream: its touches are then no longer read, and its client can continue
+// elsewhere.
 func (c *connection) awaitTree(ctx context.Context, all, one *holdfastv1.ClientMessage,
 	behind []*holdfastv1.ClientMessage,
 ) error {
@@ -222,13 +222,13 @@ func (c *connection) awaitTree(ctx context.Context, all, one *holdfastv1.ClientM
 	bytes := bytesOf(all)
 	for i, m := range behind {
 		if m.GetTouch() != nil {
-			c.takeOne(ctx, m)
+			c.serveOne(ctx, m)
 			behind[i] = nil
 		}
 	}
 	c.network.Add(bytes)
 	defer c.network.Add(-bytes)
-	limit := c.shortest.part(standPart, looseStand)
+	limit := c.shortest.part(campaignPart, looseStand)
 	late := time.NewTimer(limit)
 	defer late.Stop()
 	for ; full != nil; full = c.treeFull() {
@@ -236,7 +236,7 @@ func (c *connection) awaitTree(ctx context.Context, all, one *holdfastv1.ClientM
 		case <-full:
 		case <-late.C:
 			c.server.stats.tree.stood.Add(1)
-			return &session.LimitError{Name: "queued_requests", Limit: fmt.Sprintf("%d requests of the tree under way, "+
+			return &session.LimitError{Name: "queued_requests", Limit: fmt.Sprintf("%d requests of the tree in flight, "+
 				"or the node's bounds, for %v", maxTreeRequests, limit)}
 		case <-ctx.Done():
 			return ctx.Err()
@@ -246,13 +246,13 @@ func (c *connection) awaitTree(ctx context.Context, all, one *holdfastv1.ClientM
 }
 
 // treeFull returns nil while one more request of the tree may come, and otherwise a channel that is closed once that
-// may be so.
+// changes.
 func (c *connection) treeFull() <-chan struct{} {
 	part := c.tree.get()
 	if part == nil {
 		return nil
 	}
-	if full := c.streamState.treeRoom(); full != nil {
+	if full := c.streamState.treeCapacity(); full != nil {
 		return full
 	}
 	return part.conn.Full()

@@ -82,10 +82,10 @@ func textOf(m *holdfastv1.ServerMessage) string {
 		return fmt.Sprintf("events %d from %d", len(m.Events.GetEvents()), m.Events.GetEvents()[0].GetStamp())
 	case *holdfastv1.ServerMessage_Lost:
 		return fmt.Sprintf("lost %d", m.Lost.GetStamp())
-	case *holdfastv1.ServerMessage_Told:
-		return fmt.Sprintf("told %d", m.Told.GetStamp())
+	case *holdfastv1.ServerMessage_Progress:
+		return fmt.Sprintf("told %d", m.Progress.GetStamp())
 	case *holdfastv1.ServerMessage_Touched:
-		return fmt.Sprintf("touched %d, told %d", m.Touched.GetSeq(), m.Touched.GetTold())
+		return fmt.Sprintf("touched %d, told %d", m.Touched.GetSeq(), m.Touched.GetDelivered())
 	case *holdfastv1.ServerMessage_Failed:
 		return fmt.Sprintf("failed %d: %v %s", m.Failed.GetSeq(), m.Failed.GetError().GetReason(),
 			m.Failed.GetError().GetField())
@@ -105,17 +105,17 @@ func wantTexts(t *testing.T, stream holdfastv1.SessionService_ConnectClient, wan
 	}
 }
 
-func events(stamps ...tree.Stamp) session.TreeTold {
-	told := session.TreeTold{}
+func events(stamps ...tree.Stamp) session.TreeMessage {
+	told := session.TreeMessage{}
 	for _, s := range stamps {
 		told.Events = append(told.Events, tree.Event{Stamp: s, Kind: tree.DataChanged, Path: "/a"})
-		told.Told = s
+		told.Delivered = s
 	}
 	return told
 }
 
-// Requests of the tree reach the node in the order of the stream, and what the node tells goes out in its order.
-// Touched names the newest stamp that was sent (G4).
+// Requests of the tree reach the node in the order of the stream, and the node's messages go out in their order.
+// Touched names the newest stamp that was sent (G4 stamps of answers).
 func TestTreeRequestsOfAStream(t *testing.T) {
 	for name, each := range map[string]bool{"in a batch": false, "one by one": true} {
 		t.Run(name, func(t *testing.T) {
@@ -148,17 +148,17 @@ func TestTreeRequestsOfAStream(t *testing.T) {
 					return reflect.ValueOf(asked[i]).FieldByNameFunc(func(n string) bool { return n == "Key" || n == "key" }).Uint()
 				}
 				f.tell(
-					events(60), events(61, 61), session.TreeTold{Lost: true, Told: 62},
-					session.TreeTold{Answer: &session.TreeAnswer{Key: key(2), Stamp: 63, Lost: true}, Told: 63},
-					session.TreeTold{Answer: &session.TreeAnswer{Key: 999, Stamp: 64}, Told: 99}, // to nothing
-					session.TreeTold{Answer: &session.TreeAnswer{Key: key(3), Stamp: 64, Read: &tree.Answer{Kind: tree.GetEntry}}},
+					events(60), events(61, 61), session.TreeMessage{Lost: true, Delivered: 62},
+					session.TreeMessage{Answer: &session.TreeAnswer{Key: key(2), Stamp: 63, Lost: true}, Delivered: 63},
+					session.TreeMessage{Answer: &session.TreeAnswer{Key: 999, Stamp: 64}, Delivered: 99}, // to nothing
+					session.TreeMessage{Answer: &session.TreeAnswer{Key: key(3), Stamp: 64, Read: &tree.Answer{Kind: tree.GetEntry}}},
 					events(65),
-					session.TreeTold{
-						Answer: &session.TreeAnswer{Key: key(0), Stamp: 66, Wrote: &tree.Result{Stamp: 66, Void: true}}, Told: 66,
+					session.TreeMessage{
+						Answer: &session.TreeAnswer{Key: key(0), Stamp: 66, Wrote: &tree.Result{Stamp: 66, Void: true}}, Delivered: 66,
 					},
-					session.TreeTold{Answer: &session.TreeAnswer{Key: key(1), Err: session.ErrMoved}},
-					session.TreeTold{Answer: &session.TreeAnswer{Key: key(4), Removed: 2}},
-					session.TreeTold{Told: 67},
+					session.TreeMessage{Answer: &session.TreeAnswer{Key: key(1), Err: session.ErrMoved}},
+					session.TreeMessage{Answer: &session.TreeAnswer{Key: key(4), Removed: 2}},
+					session.TreeMessage{Delivered: 67},
 				)
 				wantTexts(t, stream, "events 3 from 60", "lost 62", "added 4 at 63", "read 5 at 64", "events 1 from 65",
 					"written 2 at 66", "failed 3: REASON_SESSION_MOVED ", "removed 6: 2", "told 67")
@@ -196,8 +196,8 @@ func TestEventsWhoseStampsFall(t *testing.T) {
 	})
 }
 
-// A write that is larger than a message may be is refused in its turn, and its stream goes on. The largest transaction
-// is such a write: on the wire it takes some bytes more than its limit counts.
+// A write that is larger than a message may be is refused in its turn, and its stream continues. The largest
+// transaction is such a write: on the wire it needs some bytes more than its limit counts.
 func TestWritesThatAreTooLarge(t *testing.T) {
 	set := tree.Set{Path: "/a", Version: tree.Any}
 	set.Data = make([]byte, tree.MaxRequest-tree.Transaction{Then: []tree.Op{set}}.Size())
@@ -239,7 +239,7 @@ func TestTreeRequestsWithOneSeq(t *testing.T) {
 	})
 }
 
-// A wrong request that names a session is refused in its turn (X8), any other at once.
+// A wrong request that names a session is refused in its turn (X8 admission of writes), any other at once.
 func TestRefusedTreeRequests(t *testing.T) {
 	bad := writeMessage(2, 7, 3)
 	bad.GetWrite().GetTransaction().GetThen()[0].GetDelete().Path = "a"
@@ -385,7 +385,7 @@ func TestStreamsWithWatchesAreNotIdle(t *testing.T) {
 		if got := s.Stats(); got.Streams != 2 {
 			t.Errorf("%d streams are left, want those with watches", got.Streams)
 		}
-		if _, err := streams[2].Recv(); limitNamed(err) != "idle_stream_wait" {
+		if _, err := streams[2].Recv(); limitNamed(err) != "idle_stream_timeout" {
 			t.Errorf("an idle stream ended with %v", err)
 		}
 	})

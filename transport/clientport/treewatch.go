@@ -14,9 +14,9 @@ import (
 	"holdfast/tree"
 )
 
-// Watch tells of changes until the call ends. A client that reads slowly is told LOST in place of events (V6), and one
-// that reads nothing for Config.Patience loses the call. So does one that takes no old answers at a node that is cut
-// off.
+// Watch sends events until the call ends. A client that reads slowly gets LOST instead of events (V6 LOST), and a
+// client that reads nothing for Config.ReadTimeout loses the call. At a node that is cut off, a client that does not
+// accept old answers loses the call too.
 func (s *treeServer) Watch(req *holdfastv1.WatchRequest, stream grpc.ServerStreamingServer[holdfastv1.WatchResponse],
 ) error {
 	addition, err := wire.AdditionFrom(req)
@@ -32,19 +32,19 @@ func (s *treeServer) Watch(req *holdfastv1.WatchRequest, stream grpc.ServerStrea
 		return err
 	}
 	s.node.stats.tree.watches.Add(1)
-	return s.node.tell(stream.Context(), holdfastv1.TreeService_Watch_FullMethodName,
+	return s.node.push(stream.Context(), holdfastv1.TreeService_Watch_FullMethodName,
 		func(m proto.Message) error { return stream.SendMsg(m) },
-		func(ctx context.Context, say func(proto.Message) error) error {
-			w := watching{server: s.node, since: addition.Since, takesOld: addition.Options.AllowStale, say: say}
-			look := time.NewTicker(cutOffLook)
-			defer look.Stop()
+		func(ctx context.Context, deliver func(proto.Message) error) error {
+			w := watching{server: s.node, since: addition.Since, allowsOld: addition.Options.AllowStale, deliver: deliver}
+			ticker := time.NewTicker(cutOffInterval)
+			defer ticker.Stop()
 			for {
-				told, err := c.nextUntil(ctx, look.C)
+				message, err := c.nextUntil(ctx, ticker.C)
 				switch {
-				case errors.Is(err, errLook):
-					err = w.stands()
+				case errors.Is(err, errTick):
+					err = w.readError()
 				case err == nil:
-					err = w.tell(told)
+					err = w.forward(message)
 				}
 				if err != nil {
 					return err
@@ -53,24 +53,24 @@ func (s *treeServer) Watch(req *holdfastv1.WatchRequest, stream grpc.ServerStrea
 		})
 }
 
-// cutOffLook is how often a Watch looks whether its node is cut off. A second look in a row that finds it so ends the
-// Watch: a single one may meet an election.
-const cutOffLook = 5 * time.Second
+// cutOffInterval is the interval at which a Watch checks whether its node is cut off. Two such findings in a row end
+// the Watch: a single one may fall into an election.
+const cutOffInterval = 5 * time.Second
 
-// watching is a Watch under way.
+// watching is a Watch in progress.
 type watching struct {
 	server *sessionServer
 	since  tree.Stamp
-	// takesOld says that the client takes old answers. fell says that the last look found the node cut off.
-	takesOld, fell bool
-	say            func(proto.Message) error
+	// allowsOld says that the client accepts old answers. fell says that the last check found the node cut off.
+	allowsOld, fell bool
+	deliver         func(proto.Message) error
 	// started says that the first message is sent.
 	started bool
 }
 
-// stands returns why the watch ends: the node is cut off, and may know of nothing that happens (G6). Its client can
-// go on at another node.
-func (w *watching) stands() error {
+// readError returns why the watch ends: the node is cut off, and may miss all changes (G6 stale nodes refuse). Its
+// client can continue at another node.
+func (w *watching) readError() error {
 	var why error
 	switch w.server.service.State().Mode {
 	case session.ModeNoLeader:
@@ -80,17 +80,18 @@ func (w *watching) stands() error {
 	case session.ModeReadWrite:
 	}
 	again := w.fell
-	if w.fell = why != nil && !w.takesOld; w.fell && again {
+	if w.fell = why != nil && !w.allowsOld; w.fell && again {
 		return why
 	}
 	return nil
 }
 
-// tell sends what there is to tell. Started is the first message of all. What the client is owed since its stamp comes
-// before the node's answer (V4): then Started has the client's own stamp, since every change above that is told.
-func (w *watching) tell(told session.TreeTold) error {
+// forward sends one message of the node. Started is the first message of the call. Missed events since the client's
+// stamp come before the node's answer (V4 resumed watches): Started then has the client's own stamp, because every
+// later change is sent.
+func (w *watching) forward(message session.TreeMessage) error {
 	stamp := w.since
-	if a := told.Answer; a != nil {
+	if a := message.Answer; a != nil {
 		if a.Err != nil {
 			return a.Err
 		}
@@ -105,44 +106,44 @@ func (w *watching) tell(told session.TreeTold) error {
 		}
 	}
 	switch {
-	case told.Answer != nil:
+	case message.Answer != nil:
 		return nil
-	case len(told.Events) > 0:
-		w.server.stats.tree.events.Add(uint64(len(told.Events)))
+	case len(message.Events) > 0:
+		w.server.stats.tree.events.Add(uint64(len(message.Events)))
 		return w.send(&holdfastv1.WatchResponse{Message: &holdfastv1.WatchResponse_Events{
-			Events: wire.EventsProto(told.Events),
+			Events: wire.EventsProto(message.Events),
 		}})
-	case told.Lost:
+	case message.Lost:
 		return w.send(&holdfastv1.WatchResponse{Message: &holdfastv1.WatchResponse_Lost{
-			Lost: &holdfastv1.Lost{Stamp: uint64(told.Told)},
+			Lost: &holdfastv1.Lost{Stamp: uint64(message.Delivered)},
 		}})
 	default:
-		return w.send(&holdfastv1.WatchResponse{Message: &holdfastv1.WatchResponse_Told{
-			Told: &holdfastv1.Told{Stamp: uint64(told.Told)},
+		return w.send(&holdfastv1.WatchResponse{Message: &holdfastv1.WatchResponse_Progress{
+			Progress: &holdfastv1.Progress{Stamp: uint64(message.Delivered)},
 		}})
 	}
 }
 
-// send sends a message with the node's state, which is read after its contents (N4).
+// send sends a message with the node's state, which is read after the contents (N4 seen index).
 func (w *watching) send(m *holdfastv1.WatchResponse) error {
 	m.State = w.server.state()
-	return w.say(m)
+	return w.deliver(m)
 }
 
-// WatchSessions tells of global sessions that are opened, moved and ended.
+// WatchSessions sends the opens, moves and ends of global sessions.
 func (s *sessionServer) WatchSessions(req *holdfastv1.WatchSessionsRequest,
 	stream grpc.ServerStreamingServer[holdfastv1.WatchSessionsResponse],
 ) error {
-	return s.tell(stream.Context(), holdfastv1.SessionService_WatchSessions_FullMethodName,
+	return s.push(stream.Context(), holdfastv1.SessionService_WatchSessions_FullMethodName,
 		func(m proto.Message) error { return stream.SendMsg(m) },
-		func(ctx context.Context, say func(proto.Message) error) error {
-			asked := session.SessionWatch(wire.WatchingFrom(req))
-			return s.service.WatchSessions(ctx, asked, func(batch []session.SessionTold) error {
-				state := s.state() // one reading serves all of the batch, which was made before it (N4)
+		func(ctx context.Context, deliver func(proto.Message) error) error {
+			watch := session.SessionWatch(wire.WatchingFrom(req))
+			return s.service.WatchSessions(ctx, watch, func(batch []session.SessionEvent) error {
+				state := s.state() // one state serves the whole batch, which was made before (N4)
 				for i := range batch {
 					m := wire.SessionEventProto(sessionEvent(&batch[i]))
 					m.State = state
-					if err := say(m); err != nil {
+					if err := deliver(m); err != nil {
 						return err
 					}
 				}
@@ -151,8 +152,8 @@ func (s *sessionServer) WatchSessions(req *holdfastv1.WatchSessionsRequest,
 		})
 }
 
-// sessionEvent returns one thing that a watcher of sessions is told.
-func sessionEvent(t *session.SessionTold) session.Event {
+// sessionEvent returns an event for a watcher of sessions.
+func sessionEvent(t *session.SessionEvent) session.Event {
 	e := session.Event{Stamp: t.Stamp, Lost: t.Lost}
 	if t.Change == nil {
 		return e

@@ -37,28 +37,28 @@ func watchCall(t *testing.T, network *porttest.Pipes, since uint64,
 	return stream
 }
 
-// Started comes first, then everything in the order of the node. What the client is owed may come before the node's
+// Started comes first, then everything in the order of the node. The client's missed events may come before the node's
 // answer: Started then has the client's own stamp.
-func TestWatchTellsInOrder(t *testing.T) {
-	event := func(stamp tree.Stamp) session.TreeTold {
-		return session.TreeTold{Told: stamp, Events: []tree.Event{{Stamp: stamp, Kind: tree.DataChanged, Path: "/a"}}}
+func TestWatchSendsInOrder(t *testing.T) {
+	event := func(stamp tree.Stamp) session.TreeMessage {
+		return session.TreeMessage{Delivered: stamp, Events: []tree.Event{{Stamp: stamp, Kind: tree.DataChanged, Path: "/a"}}}
 	}
-	answer := session.TreeTold{Answer: &session.TreeAnswer{Key: 1, Stamp: 50, Lost: true}, Told: 50}
+	answer := session.TreeMessage{Answer: &session.TreeAnswer{Key: 1, Stamp: 50, Lost: true}, Delivered: 50}
 	for name, tt := range map[string]struct {
 		since uint64
-		told  []session.TreeTold
+		told  []session.TreeMessage
 		want  []string
 	}{
-		"from now on": {0, []session.TreeTold{answer, event(51), {Told: 60}}, []string{"started 50", "event 51", "told 60"}},
+		"from now on": {0, []session.TreeMessage{answer, event(51), {Delivered: 60}}, []string{"started 50", "event 51", "told 60"}},
 		"coming back": {
 			20,
-			[]session.TreeTold{event(30), event(40), answer, event(51)},
+			[]session.TreeMessage{event(30), event(40), answer, event(51)},
 			[]string{"started 20", "event 30", "event 40", "event 51"},
 		},
-		"nothing owed": {20, []session.TreeTold{answer}, []string{"started 50"}},
+		"nothing owed": {20, []session.TreeMessage{answer}, []string{"started 50"}},
 		"too late": {
 			20,
-			[]session.TreeTold{{Lost: true, Told: 50}, answer, event(51)},
+			[]session.TreeMessage{{Lost: true, Delivered: 50}, answer, event(51)},
 			[]string{"started 20", "lost 50", "event 51"},
 		},
 	} {
@@ -98,8 +98,8 @@ func watchText(m *holdfastv1.WatchResponse) string {
 		return "event " + stampText(m.Events.GetEvents()[0].GetStamp())
 	case *holdfastv1.WatchResponse_Lost:
 		return "lost " + stampText(m.Lost.GetStamp())
-	case *holdfastv1.WatchResponse_Told:
-		return "told " + stampText(m.Told.GetStamp())
+	case *holdfastv1.WatchResponse_Progress:
+		return "told " + stampText(m.Progress.GetStamp())
 	default:
 		return "nothing"
 	}
@@ -108,16 +108,16 @@ func watchText(m *holdfastv1.WatchResponse) string {
 // A Watch ends with the node's refusal, with the node, and when its client reads nothing.
 func TestHowAWatchEnds(t *testing.T) {
 	for name, tt := range map[string]struct {
-		told session.TreeTold
+		told session.TreeMessage
 		end  func(*Server)
 		want codes.Code
 	}{
 		"refused": {
-			session.TreeTold{Answer: &session.TreeAnswer{Err: &session.LimitError{Name: "watch_bytes_per_node"}}},
+			session.TreeMessage{Answer: &session.TreeAnswer{Err: &session.LimitError{Name: "watch_bytes_per_node"}}},
 			nil,
 			codes.ResourceExhausted,
 		},
-		"streams end": {session.TreeTold{Told: 1}, (*Server).EndStreams, codes.Unavailable},
+		"streams end": {session.TreeMessage{Delivered: 1}, (*Server).EndStreams, codes.Unavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
@@ -147,8 +147,8 @@ func TestHowAWatchEnds(t *testing.T) {
 	}
 }
 
-// A Watch ends at a node that is cut off, so that its client can go on elsewhere. It outlasts an election, and one
-// whose client takes old answers stays.
+// A Watch ends at a node that is cut off, so that its client can continue elsewhere. It outlasts an election, and one
+// whose client allows old answers stays.
 func TestAWatchLeavesANodeThatIsCutOff(t *testing.T) {
 	for mode, want := range map[session.Mode]error{
 		session.ModeNoLeader: session.ErrNoLeader, session.ModeReadOnly: session.ErrReadOnly,
@@ -177,18 +177,18 @@ func TestAWatchLeavesANodeThatIsCutOff(t *testing.T) {
 					ended <- err
 				}()
 			}
-			time.Sleep(cutOffLook / 2)
+			time.Sleep(cutOffInterval / 2)
 			for range 3 { // elections, each of which one look meets
 				becomes(mode)
-				time.Sleep(cutOffLook)
+				time.Sleep(cutOffInterval)
 				becomes(session.ModeReadWrite)
-				time.Sleep(cutOffLook)
+				time.Sleep(cutOffInterval)
 			}
 			if len(ended) > 0 {
 				t.Fatalf("ended with %v after an election", <-ended)
 			}
 			becomes(mode)
-			time.Sleep(2 * cutOffLook)
+			time.Sleep(2 * cutOffInterval)
 			synctest.Wait()
 			if len(ended) != 1 {
 				t.Fatalf("%d of two watches ended, want that which takes nothing old", len(ended))
@@ -205,13 +205,13 @@ func TestAWatchThatIsNotRead(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		service := &fakeService{}
 		path := "/" + string(slices.Repeat([]byte("a"), 4000))
-		event := session.TreeTold{Told: 9, Events: []tree.Event{{Stamp: 9, Kind: tree.DataChanged, Path: path}}}
+		event := session.TreeMessage{Delivered: 9, Events: []tree.Event{{Stamp: 9, Kind: tree.DataChanged, Path: path}}}
 		newest := withTree(service, func(f *fakeTree, _ any) error {
 			f.answer(session.TreeAnswer{Key: 1, Stamp: 5})
-			f.tell(slices.Repeat([]session.TreeTold{event}, 1000)...)
+			f.tell(slices.Repeat([]session.TreeMessage{event}, 1000)...)
 			return nil
 		})
-		s, network, stop := clientPort(t, Config{Patience: 10 * time.Second}, service)
+		s, network, stop := clientPort(t, Config{ReadTimeout: 10 * time.Second}, service)
 		defer stop()
 		stream := watchCall(t, network, 0)
 		time.Sleep(20 * time.Second)
@@ -223,25 +223,25 @@ func TestAWatchThatIsNotRead(t *testing.T) {
 		for err == nil {
 			_, err = stream.Recv()
 		}
-		if limit, ok := errors.AsType[*session.LimitError](wire.Domain(err)); !ok || limit.Name != "outgoing_wait" {
-			t.Errorf("ended with %v, want the limit outgoing_wait", err)
+		if limit, ok := errors.AsType[*session.LimitError](wire.Domain(err)); !ok || limit.Name != "outgoing_timeout" {
+			t.Errorf("ended with %v, want the limit outgoing_timeout", err)
 		}
 	})
 }
 
-// WatchSessions tells what the node tells, one change a message, and ends with the node's error.
-func TestWatchSessionsTellsChanges(t *testing.T) {
+// WatchSessions sends the node's changes, one a message, and ends with the node's error.
+func TestWatchSessionsSendsChanges(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		grant, certificate := porttest.Grant(7).Session, porttest.Certificate(7)
 		ended := grant
 		ended.ID = 8 // what is told of an end is its certificate
 		service := &fakeService{watch: func(_ context.Context, w session.SessionWatch,
-			tell func([]session.SessionTold) error,
+			tell func([]session.SessionEvent) error,
 		) error {
 			if w.Since != 4 || !w.Options.AllowStale || w.Options.Seen != 3 {
 				t.Errorf("asked for %+v", w)
 			}
-			for _, batch := range [][]session.SessionTold{
+			for _, batch := range [][]session.SessionEvent{
 				{{Stamp: 9, Lost: true}},
 				{
 					{Stamp: 10, Change: &session.Change{Kind: session.Opened, Session: grant}},

@@ -11,25 +11,25 @@ import (
 )
 
 const (
-	// toldBytes is how many bytes of what the node tells of the tree are joined to one message, toldBatch how many items.
-	// An item that is larger goes alone.
-	toldBytes = 256 << 10
-	toldBatch = 1024
+	// itemBytes and itemBatch bound the bytes and the number of the tree's items that are joined to one message. A
+	// larger item goes alone.
+	itemBytes = 256 << 10
+	itemBatch = 1024
 )
 
-// treeWriter is what a writer keeps of the tree.
+// treeWriter is a writer's state for the tree.
 type treeWriter struct {
 	batch []outgoing
-	// held did not fit into the message before. It is told up to heldTold.
-	held     outgoing
-	heldTold uint64
-	// guard is nil before the first message of the tree.
-	guard *treeGuard
+	// held is an item that did not fit into the previous message. heldStamp is its stamp for treePart.delivered.
+	held      outgoing
+	heldStamp uint64
+	// readTimer is nil before the first message of the tree.
+	readTimer *readTimer
 }
 
-// sendTree takes from the node what fits into one message, in the order in which the node tells it, and sends that. It
-// reports whether there was anything. The rest stays with the node, which bounds it (V6, G9). When the queue is closed
-// it sends no more than what was taken before: all requests are answered then.
+// sendTree takes items from the node that fit into one message, in the node's order, and sends them. It reports whether
+// there were any. The rest stays with the node, which bounds it (V6 LOST, G9 answer bounds). When the queue is closed,
+// sendTree sends only held: all requests are answered then.
 //
 //nolint:revive // flag-parameters: both are the outbox's
 func (w *writer) sendTree(ctx context.Context, joined, closed bool, send func(m any) error) (bool, error) {
@@ -37,9 +37,9 @@ func (w *writer) sendTree(ctx context.Context, joined, closed bool, send func(m 
 	if part == nil {
 		return false, nil
 	}
-	told, bytes := w.takeHeld()
+	delivered, bytes := w.addHeld()
 	if !closed {
-		told, bytes = w.takeTree(part, told, bytes)
+		delivered, bytes = w.addTree(part, delivered, bytes)
 	}
 	if len(w.tree.batch) == 0 {
 		return false, nil
@@ -49,7 +49,7 @@ func (w *writer) sendTree(ctx context.Context, joined, closed bool, send func(m 
 	if err := w.send(ctx, w.tree.batch, joined, send); err != nil {
 		return false, err
 	}
-	part.rise(told)
+	part.rise(delivered)
 	w.tree.batch = w.tree.batch[:0]
 	if cap(w.tree.batch) > keptTreeRequests {
 		w.tree.batch = nil
@@ -57,50 +57,50 @@ func (w *writer) sendTree(ctx context.Context, joined, closed bool, send func(m 
 	return true, nil
 }
 
-// rise notes that the client was sent everything up to a stamp.
-func (p *treePart) rise(told uint64) {
-	if told > p.told.Load() {
-		p.told.Store(told)
+// rise records that the client was sent all events up to a stamp.
+func (p *treePart) rise(delivered uint64) {
+	if delivered > p.delivered.Load() {
+		p.delivered.Store(delivered)
 	}
 }
 
-// takeHeld begins the batch with what did not fit into the one before. It returns the stamp up to which the client has
-// been told everything once the batch is sent, and the batch's size.
-func (w *writer) takeHeld() (told uint64, bytes int) {
+// addHeld begins the batch with the held item. It returns the batch's size, and the stamp up to which the client has
+// all events once the batch is sent.
+func (w *writer) addHeld() (delivered uint64, bytes int) {
 	t := &w.tree
 	if t.held.message == nil {
 		return 0, 0
 	}
-	t.batch, told, bytes = append(t.batch, t.held), t.heldTold, t.held.bytes
-	t.held, t.heldTold = outgoing{}, 0
-	return told, bytes
+	t.batch, delivered, bytes = append(t.batch, t.held), t.heldStamp, t.held.bytes
+	t.held, t.heldStamp = outgoing{}, 0
+	return delivered, bytes
 }
 
-// takeTree adds to the batch, and returns what takeHeld does.
-func (w *writer) takeTree(part *treePart, told uint64, bytes int) (uint64, int) {
+// addTree adds items to the batch. It returns the same values as addHeld.
+func (w *writer) addTree(part *treePart, delivered uint64, bytes int) (uint64, int) {
 	t := &w.tree
-	for len(t.batch) < toldBatch && bytes < toldBytes {
+	for len(t.batch) < itemBatch && bytes < itemBytes {
 		next, ok := part.conn.Next(time.Now())
 		if !ok {
 			break
 		}
 		m := w.message(&next)
-		if m == nil { // the answer to no request
+		if m == nil { // an answer without a request
 			continue
 		}
 		o := outgoing{message: m, bytes: weight(m)}
-		if bytes > 0 && bytes+o.bytes > toldBytes {
-			t.held, t.heldTold = o, uint64(next.Told)
+		if bytes > 0 && bytes+o.bytes > itemBytes {
+			t.held, t.heldStamp = o, uint64(next.Delivered)
 			break
 		}
 		t.add(o)
-		bytes, told = bytes+o.bytes, max(told, uint64(next.Told))
+		bytes, delivered = bytes+o.bytes, max(delivered, uint64(next.Delivered))
 	}
-	return told, bytes
+	return delivered, bytes
 }
 
-// add adds an item to the batch. Events join those before them, unless their stamps would fall: a client refuses such a
-// message, and its stream.
+// add adds an item to the batch. It joins events to the events before them, unless their stamps would fall: a client
+// refuses such a message, and ends its stream.
 func (t *treeWriter) add(o outgoing) {
 	if n, more := len(t.batch), o.message.GetEvents().GetEvents(); n > 0 && len(more) > 0 {
 		former := t.batch[n-1].message.GetEvents()
@@ -113,32 +113,32 @@ func (t *treeWriter) add(o outgoing) {
 	t.batch = append(t.batch, o)
 }
 
-// message returns what the node tells in the form in which the client is told it; nil for nothing.
-func (w *writer) message(t *session.TreeTold) *holdfastv1.ServerMessage {
+// message converts the node's item to a message to the client; nil for none.
+func (w *writer) message(t *session.TreeMessage) *holdfastv1.ServerMessage {
 	switch {
 	case t.Answer != nil:
 		return w.answer(t.Answer)
 	case len(t.Events) > 0:
 		w.c.server.stats.tree.events.Add(uint64(len(t.Events)))
-		if told := w.c.server.cfg.Told; told != nil {
+		if delivered := w.c.server.cfg.OnDelivered; delivered != nil {
 			for i := range t.Events {
-				told(t.Events[i].Stamp.Index())
+				delivered(t.Events[i].Stamp.Index())
 			}
 		}
 		return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Events{Events: wire.EventsProto(t.Events)}}
 	case t.Lost:
 		return &holdfastv1.ServerMessage{
-			Message: &holdfastv1.ServerMessage_Lost{Lost: &holdfastv1.Lost{Stamp: uint64(t.Told)}},
+			Message: &holdfastv1.ServerMessage_Lost{Lost: &holdfastv1.Lost{Stamp: uint64(t.Delivered)}},
 		}
 	default:
 		return &holdfastv1.ServerMessage{
-			Message: &holdfastv1.ServerMessage_Told{Told: &holdfastv1.Told{Stamp: uint64(t.Told)}},
+			Message: &holdfastv1.ServerMessage_Progress{Progress: &holdfastv1.Progress{Stamp: uint64(t.Delivered)}},
 		}
 	}
 }
 
-// answer returns the answer to a request. That watches were added too late to be told everything is no part of it: a
-// LOST before it has said so (V4).
+// answer returns the answer to a request. It does not report that some events of resumed watches are missing: a LOST
+// before it has (V4 resumed watches).
 func (w *writer) answer(a *session.TreeAnswer) *holdfastv1.ServerMessage {
 	q, ok := w.c.streamState.endTree(a.Key)
 	err := a.Err
@@ -177,51 +177,51 @@ func (w *writer) answer(a *session.TreeAnswer) *holdfastv1.ServerMessage {
 	}
 }
 
-// treeGuard ends the stream of a client that takes nothing while the node has something to tell of the tree, a part of
-// its sessions' timeouts long (G9). It looks only while gRPC does not take a message: otherwise the writer takes.
-type treeGuard struct {
+// readTimer ends the stream of a client that reads nothing of the tree for a part of its sessions' timeouts while the
+// node has items for it (G9). It checks only while gRPC does not accept a message: otherwise the writer makes progress.
+type readTimer struct {
 	c    *connection
 	part *treePart
-	// limit is how long the client may take nothing, 0 while nothing is sent.
+	// limit is the longest time for which the client may read nothing; 0 while nothing is being sent.
 	limit atomic.Int64
 	timer *time.Timer
 }
 
-// guard returns the guard of the writer, nil as long as the stream has no tree.
-func (w *writer) guard() *treeGuard {
-	if w.c == nil || w.tree.guard != nil {
-		return w.tree.guard
+// treeReadTimer returns the writer's readTimer; nil while the stream has no treePart.
+func (w *writer) treeReadTimer() *readTimer {
+	if w.c == nil || w.tree.readTimer != nil {
+		return w.tree.readTimer
 	}
 	if part := w.c.tree.get(); part != nil {
-		g := &treeGuard{c: w.c, part: part}
-		g.timer = time.AfterFunc(w.out.patience, g.look)
+		g := &readTimer{c: w.c, part: part}
+		g.timer = time.AfterFunc(w.out.readTimeout, g.check)
 		g.timer.Stop()
-		w.tree.guard = g
+		w.tree.readTimer = g
 	}
-	return w.tree.guard
+	return w.tree.readTimer
 }
 
-// arm begins to watch over a message whose client may take a moment longer.
-func (g *treeGuard) arm(slow time.Duration) {
+// arm begins to watch a message. slow is extra time for the client.
+func (g *readTimer) arm(slow time.Duration) {
 	if g != nil {
-		limit := g.c.shortest.part(stuckPart, g.c.server.cfg.Patience) + slow
+		limit := g.c.shortest.part(stuckPart, g.c.server.cfg.ReadTimeout) + slow
 		g.limit.Store(int64(limit))
 		g.timer.Reset(limit)
 	}
 }
 
-func (g *treeGuard) disarm() {
+func (g *readTimer) disarm() {
 	if g != nil {
 		g.limit.Store(0)
 		g.timer.Stop()
 	}
 }
 
-// look ends the stream, or looks again once it may be time.
-func (g *treeGuard) look() {
+// check ends the stream, or sets the timer for the next check.
+func (g *readTimer) check() {
 	limit := time.Duration(g.limit.Load())
 	if limit == 0 {
-		return // the message was taken meanwhile
+		return // gRPC has accepted the message
 	}
 	if stuck := g.part.conn.Stuck(time.Now()); stuck < limit {
 		g.timer.Reset(limit - stuck)

@@ -26,8 +26,8 @@ func (s *sessionServer) UpgradeSession(ctx context.Context,
 	}, nil
 }
 
-// upgrade makes a local session global. Events of its end or move wait for the answer, as they do for a resume: a
-// client that heard of the end first would believe the session alive.
+// upgrade makes a local session global. Events of its end or move wait for the answer, as for a resume: a client that
+// received the end first would believe the session alive.
 func (c *connection) upgrade(ctx context.Context, p *holdfastv1.Upgrade) error {
 	token, err := wire.TokenFrom(p.GetToken())
 	if err != nil {

@@ -40,7 +40,8 @@ func pageToRead() session.Page {
 	page := session.Page{Sessions: make([]session.Listed, session.MaxPage)}
 	for i := range page.Sessions {
 		page.Sessions[i].Session = session.Session{
-			ID: session.ID(i + 1), Labels: session.Labels{{Key: "a", Value: strings.Repeat("b", 500)}},
+			ID:   session.ID(i + 1),
+			Spec: session.Spec{Labels: session.Labels{{Key: "a", Value: strings.Repeat("b", 500)}}},
 		}
 	}
 	return page
@@ -137,8 +138,8 @@ func TestAClientThatReadsNothing(t *testing.T) {
 	})
 }
 
-// TestAConnectionIsToldItsBound: streams of a client that reads some of its answers learn the limit that ended them.
-func TestAConnectionIsToldItsBound(t *testing.T) {
+// TestAConnectionLearnsItsBound: streams of a client that reads some of its answers learn the limit that ended them.
+func TestAConnectionLearnsItsBound(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, Config{}, nowhere())
 		defer stop()
@@ -147,7 +148,7 @@ func TestAConnectionIsToldItsBound(t *testing.T) {
 			for {
 				if _, err := stream.Recv(); err != nil {
 					if status.Code(err) == codes.ResourceExhausted &&
-						limitNamed(err) == "waiting_bytes_per_connection" {
+						limitNamed(err) == "buffered_bytes_per_connection" {
 						told++
 					}
 					break
@@ -222,7 +223,7 @@ func TestMessagesThatNeverEnd(t *testing.T) {
 	})
 }
 
-// TestCompleteMessagesAreNotUnread: a busy client is not taken for one that sends parts of messages.
+// TestCompleteMessagesAreNotUnread: a busy client is not mistaken for one that sends parts of messages.
 func TestCompleteMessagesAreNotUnread(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s, network, stop := clientPort(t, Config{}, &fakeService{})
@@ -269,7 +270,7 @@ func TestTheNodesBound(t *testing.T) {
 // TestAReaderThatStopped: the time for which messages of a stream may wait is bounded.
 func TestAReaderThatStopped(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		s, network, stop := clientPort(t, Config{Patience: 7 * time.Second}, nowhere())
+		s, network, stop := clientPort(t, Config{ReadTimeout: 7 * time.Second}, nowhere())
 		defer stop()
 		begun := time.Now()
 		streams := unreadTouches(t, s, network, 2, 3)
@@ -285,7 +286,7 @@ func TestAReaderThatStopped(t *testing.T) {
 		for _, stream := range streams {
 			for {
 				if _, err := stream.Recv(); err != nil {
-					if got := limitNamed(err); got != "outgoing_wait" {
+					if got := limitNamed(err); got != "outgoing_timeout" {
 						t.Errorf("ended with %v", err)
 					}
 					break
@@ -300,10 +301,10 @@ func TestAReaderThatStopped(t *testing.T) {
 	})
 }
 
-// TestAConnectionThatTakesNothing: keepalive does not end the connection of a client that goes on sending.
-func TestAConnectionThatTakesNothing(t *testing.T) {
+// TestAConnectionThatReadsNothing: keepalive does not end the connection of a client that goes on sending.
+func TestAConnectionThatReadsNothing(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		s, network, stop := clientPort(t, Config{Patience: 7 * time.Second}, &fakeService{})
+		s, network, stop := clientPort(t, Config{ReadTimeout: 7 * time.Second}, &fakeService{})
 		defer stop()
 		h := newHostile(t, network)
 		stream := h.call(holdfastv1.SessionService_Connect_FullMethodName)
@@ -356,7 +357,7 @@ func TestRequestsUnderWayCount(t *testing.T) {
 				refused++
 				if got := limitNamed(
 					wire.FailedError(receive(t, stream).GetFailed()),
-				); got != "waiting_bytes_per_connection" {
+				); got != "buffered_bytes_per_connection" {
 					t.Errorf("refused by %s", got)
 				}
 			}

@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// writer sends the messages of one Connect stream: those of the outbox, and what the node tells of the tree.
+// writer sends the messages of one Connect stream: those of the outbox, and the node's items of the tree.
 type writer struct {
-	// c is nil for an outbox alone.
+	// c is nil for a writer with only an outbox.
 	c    *connection
 	out  *outbox
 	next parcel
-	// late fires when gRPC does not take a message in time.
+	// late fires when gRPC does not accept a message in time.
 	late *time.Timer
 	tree treeWriter
 }
 
-// run sends until the queue is closed and empty, ctx ends, or send fails. It gives send a [parcel].
+// run sends until the queue is closed and empty, ctx ends, or send fails. It calls send with a [parcel].
 func (w *writer) run(ctx context.Context, send func(m any) error) error {
-	w.late = time.AfterFunc(w.out.patience, w.out.stuck)
+	w.late = time.AfterFunc(w.out.readTimeout, w.out.stuck)
 	w.late.Stop()
 	for {
 		some, closed, err := w.step(ctx, send)
@@ -38,10 +38,10 @@ func (w *writer) run(ctx context.Context, send func(m any) error) error {
 	}
 }
 
-// step sends some of what there is, of the queue and of the tree in turn. It reports whether there was anything, and
-// whether the queue is closed.
+// step sends some messages of the queue and some of the tree. It reports whether there were any, and whether the queue
+// is closed.
 func (w *writer) step(ctx context.Context, send func(m any) error) (some, closed bool, err error) {
-	batch, joined, closed := w.out.take()
+	batch, joined, closed := w.out.nextBatch()
 	if len(batch) > 0 {
 		if err = w.send(ctx, batch, joined, send); err != nil {
 			return false, closed, err
@@ -53,9 +53,9 @@ func (w *writer) step(ctx context.Context, send func(m any) error) (some, closed
 	return some || len(batch) > 0, closed, err
 }
 
-// send sends messages that wait nowhere else any more, joined to one if the client takes that. One reading of the
-// node's state serves all of them, because all were made before it (N4). send keeps none of them: the queue's array
-// keeps what it holds. gRPC writes a parcel into a buffer of its own before it returns.
+// send sends messages of the queue, joined to one if the client accepts that. One state serves all of them, because all
+// were made before (N4 seen index). send retains no message: it clears the batch, and gRPC copies a parcel into its own
+// buffer before it returns.
 //
 //nolint:revive // flag-parameter: it is the outbox's
 func (w *writer) send(ctx context.Context, batch []outgoing, joined bool, send func(m any) error) error {
@@ -67,14 +67,14 @@ func (w *writer) send(ctx context.Context, batch []outgoing, joined bool, send f
 	if joined {
 		each = len(batch)
 	}
-	guard := w.guard()
+	guard := w.treeReadTimer()
 	defer guard.disarm()
 	for i := 0; i < len(batch); i += each {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		slow := slowness(p.weight) // the weight of the one before
-		w.late.Reset(w.out.patience + slow)
+		slow := slowness(p.weight) // the weight of the previous parcel
+		w.late.Reset(w.out.readTimeout + slow)
 		guard.arm(slow)
 		p.pack(batch[i : i+each])
 		if err := send(p); err != nil {

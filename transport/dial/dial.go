@@ -1,4 +1,4 @@
-// Package dial opens connections to the client port and the peer port. Clients link it, so it links no server part.
+// Package dial opens connections to the client port and the peer port. Clients link it, so it links no server code.
 package dial
 
 import (
@@ -26,39 +26,39 @@ import (
 type Options struct {
 	// Dial makes the connection; nil is TCP. gRPC uses no proxy.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
-	// KeepaliveTime is how long a connection is quiet before it is tested, and KeepaliveTimeout how long the answer may
-	// take. 0 means 10 s, which is also gRPC's lower bound, and 5 s.
+	// KeepaliveTime is the time after which a quiet connection is tested, and KeepaliveTimeout the time limit for the
+	// answer. 0 means 10 s, which is also gRPC's lower bound, and 5 s.
 	KeepaliveTime, KeepaliveTimeout time.Duration
-	// MaxMessageBytes is the largest message that is received; 0 means four times [wire.DefaultMessageBytes]. The
-	// server bounds what it sends, and a client with a smaller limit than the server's would lose its connection.
+	// MaxMessageBytes is the largest message to receive; 0 means four times [wire.DefaultMessageBytes]. The server
+	// bounds its messages, and a client with a smaller limit than the server's would lose its connection.
 	MaxMessageBytes int
 	// Credentials of the transport; nil is plaintext.
 	Credentials credentials.TransportCredentials
-	// Principal is sent with each call as the client's name, see [wire.ValidPrincipal]; empty sends nothing. The name
+	// ClientName is sent with each call as the client's name, see [wire.ValidClientName]; empty sends nothing. The name
 	// is not verified.
-	Principal string
-	// Digests are sent with each stream, as NAME:PASSWORD: what the client authenticates with for the tree (P1).
+	ClientName string
+	// Digests are sent with each stream, as NAME:PASSWORD, to authenticate the client for the tree (P1 principals).
 	Digests []string
-	// Token returns the bearer token that is sent with each call; nil sends none. PlainToken lets it be sent without TLS:
-	// otherwise [Client] fails.
-	Token      func(ctx context.Context) (string, error)
-	PlainToken bool
+	// Token returns the bearer token for each call; a nil Token sends none. TokenWithoutTLS permits sending the token
+	// without TLS: otherwise [Client] fails.
+	Token           func(ctx context.Context) (string, error)
+	TokenWithoutTLS bool
 	// UserAgent is put before gRPC's own.
 	UserAgent string
-	// Heard, when set, is called with the node's state in the answer or the refusal of each unary call, before the call
-	// returns. Concurrent calls call it concurrently.
-	Heard func(session.NodeState)
+	// OnState, when set, is called with the node's state in the answer or the refusal of each unary call, before the
+	// call returns. Concurrent calls call it concurrently.
+	OnState func(session.NodeState)
 }
 
-// windowBytes are what a node may send ahead of what this side has read. A window of a fixed size is large from the
-// start. gRPC would find a size by a ping after each answer: a node would answer as many pings as touches.
+// windowBytes is the number of bytes that a node may send ahead of the reader. A window of a fixed size is large from
+// the start. gRPC's own sizing pings after each answer: a node would answer as many pings as touches.
 const windowBytes = 1 << 20
 
 // Client returns a client connection to the node at address, host:port. The node need not be reachable: gRPC connects
-// with the first call. While calls are made it reconnects, with a back-off of at most 3 s. The caller closes the
-// connection.
+// with the first call. As long as there are calls, gRPC reconnects, with a back-off of at most 3 s. The caller closes
+// the connection.
 func Client(address string, o Options) (*grpc.ClientConn, error) {
-	// A target is a URL, in which the zone of an IPv6 address would be read as an escape.
+	// A target is a URL, which would interpret the zone of an IPv6 address as an escape.
 	conn, err := grpc.NewClient("passthrough:///"+url.PathEscape(address), DialOptions(o)...)
 	if err != nil {
 		return nil, fmt.Errorf("dialling %s: %w", address, err)
@@ -66,7 +66,7 @@ func Client(address string, o Options) (*grpc.ClientConn, error) {
 	return conn, nil
 }
 
-// DialOptions returns the options that [Client] gives to gRPC.
+// DialOptions returns the options that [Client] passes to gRPC.
 func DialOptions(o Options) []grpc.DialOption {
 	if o.Dial == nil {
 		o.Dial = dialTCP
@@ -99,14 +99,14 @@ func DialOptions(o Options) []grpc.DialOption {
 		}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(cmp.Or(o.MaxMessageBytes, 4*wire.DefaultMessageBytes))),
 	}
-	if o.Heard != nil {
-		options = append(options, grpc.WithUnaryInterceptor(wire.Hear(o.Heard)))
+	if o.OnState != nil {
+		options = append(options, grpc.WithUnaryInterceptor(wire.StateInterceptor(o.OnState)))
 	}
-	if o.Principal != "" {
-		options = append(options, grpc.WithPerRPCCredentials(named(o.Principal)))
+	if o.ClientName != "" {
+		options = append(options, grpc.WithPerRPCCredentials(named(o.ClientName)))
 	}
 	if o.Token != nil {
-		options = append(options, grpc.WithPerRPCCredentials(bearer{o.Token, o.PlainToken}))
+		options = append(options, grpc.WithPerRPCCredentials(bearer{o.Token, o.TokenWithoutTLS}))
 	}
 	if len(o.Digests) > 0 {
 		options = append(options, grpc.WithStreamInterceptor(authenticating(o.Digests)))
@@ -114,7 +114,7 @@ func DialOptions(o Options) []grpc.DialOption {
 	return options
 }
 
-// authenticating sends digests with each stream. Credentials of gRPC would have one value for a key.
+// authenticating sends digests with each stream. gRPC's own credentials permit only one value for a key.
 func authenticating(digests []string) grpc.StreamClientInterceptor {
 	pairs := make([]string, 0, 2*len(digests))
 	for _, d := range digests {
@@ -127,12 +127,12 @@ func authenticating(digests []string) grpc.StreamClientInterceptor {
 	}
 }
 
-// named sends the name of a principal with each call.
+// named sends the name of a client with each call.
 type named string
 
 // GetRequestMetadata returns the metadata of a call.
 func (n named) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
-	return map[string]string{wire.PrincipalKey: string(n)}, nil
+	return map[string]string{wire.ClientNameKey: string(n)}, nil
 }
 
 // RequireTransportSecurity is false: a name is not secret.
@@ -153,7 +153,7 @@ func (b bearer) GetRequestMetadata(ctx context.Context, _ ...string) (map[string
 	return map[string]string{wire.AuthorizationKey: wire.BearerScheme + " " + token}, nil
 }
 
-// RequireTransportSecurity reports whether the token goes over TLS alone.
+// RequireTransportSecurity reports whether the token may only be sent over TLS.
 func (b bearer) RequireTransportSecurity() bool { return !b.plain }
 
 func dialTCP(ctx context.Context, address string) (net.Conn, error) {

@@ -10,14 +10,14 @@ import (
 	"holdfast/session"
 )
 
-// Early remembers why the two sides of a connection did not agree on TLS. gRPC gives such causes as text only. Safe for
+// Early remembers why the TLS handshake of a connection failed. gRPC reports such causes only as text. Safe for
 // concurrent use.
 type Early struct {
 	mu  sync.Mutex
-	err *session.TLSError // guarded by mu; of the newest connection, nil when it agreed
+	err *session.TLSError // guarded by mu; of the newest connection, nil when the handshake succeeded
 }
 
-// Watch returns a dial function whose connections the Early watches until their first bytes.
+// Watch returns a dial function whose connections report to e until their first bytes.
 func (e *Early) Watch(dial func(context.Context, string) (net.Conn, error),
 ) func(context.Context, string) (net.Conn, error) {
 	return func(ctx context.Context, address string) (net.Conn, error) {
@@ -30,7 +30,7 @@ func (e *Early) Watch(dial func(context.Context, string) (net.Conn, error),
 	}
 }
 
-// Err returns why the newest connection failed, nil if it did not fail for TLS.
+// Err returns why the newest connection failed; nil if TLS was not the reason.
 func (e *Early) Err() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -49,18 +49,18 @@ func (e *Early) note(err error) {
 
 type earlyConn struct {
 	net.Conn
-	early *Early
-	heard atomic.Bool
+	early    *Early
+	received atomic.Bool
 }
 
-// Read notes whether the first bytes are an error of TLS.
+// Read records whether the first bytes are a TLS error.
 func (c *earlyConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	if !c.heard.Swap(true) {
+	if !c.received.Swap(true) {
 		c.early.note(err)
 	}
 	return n, err
 }
 
-// NetConn returns the connection that is watched.
+// NetConn returns the underlying connection.
 func (c *earlyConn) NetConn() net.Conn { return c.Conn }

@@ -24,18 +24,18 @@ type ForwardLink struct {
 }
 
 // Forward opens a Forward stream to the leader that l follows, and returns once the leader has welcomed it. The stream
-// has a connection of its own, so that writes hold up no heartbeat (W1). It ends with l's stream. A node that no longer
-// leads the term returns a [session.NotLeaderError], and a silent one context.DeadlineExceeded. Safe for concurrent
-// use.
+// has its own connection, so that writes delay no heartbeat (W1 path of a write). It ends with l's stream. A node that
+// no longer leads the term returns a [session.NotLeaderError], and a silent node context.DeadlineExceeded. Safe for
+// concurrent use.
 func (l *PeerLink) Forward() (*ForwardLink, error) {
 	conn, err := connectPeer(l.config)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancelCause(l.stream.Context())
-	patience := cmp.Or(l.config.HelloTimeout, wire.HelloTimeout)
-	timer := time.AfterFunc(patience, func() {
-		cancel(fmt.Errorf("waiting %s for the leader's welcome: %w", patience, context.DeadlineExceeded))
+	timeout := cmp.Or(l.config.HelloTimeout, wire.HelloTimeout)
+	timer := time.AfterFunc(timeout, func() {
+		cancel(fmt.Errorf("waiting %s for the leader's welcome: %w", timeout, context.DeadlineExceeded))
 	})
 	link := &ForwardLink{conn: conn, cancel: cancel}
 	err = link.begin(ctx, l.config.ClusterID, session.ForwardHello{
@@ -75,7 +75,7 @@ func (l *ForwardLink) begin(ctx context.Context, clusterID string, hello session
 }
 
 // Send sends a message to the leader. It waits while the leader reads nothing, at most for [PeerConfig.Silence]. An
-// error ends the stream; Recv returns why it ended.
+// error ends the stream; Recv returns why the stream ended.
 func (l *ForwardLink) Send(m session.ForwardMessage) error {
 	if err := l.stream.Send(wire.ForwardProto(m)); err != nil {
 		return fmt.Errorf("sending writes to the leader: %w", wire.Domain(err))

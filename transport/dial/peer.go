@@ -17,7 +17,7 @@ import (
 	"holdfast/transport/wire"
 )
 
-// PeerConfig configures [Peer]. The zero value of a field is its default, if it has one.
+// PeerConfig configures [Peer]. The zero value of a field is its default, if there is one.
 type PeerConfig struct {
 	// Address of the leader's peer port.
 	Address string
@@ -27,11 +27,11 @@ type PeerConfig struct {
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 	// Credentials of the transport; nil is plaintext.
 	Credentials credentials.TransportCredentials
-	// HelloTimeout is how long connecting and the leader's first message may take; default 5 s.
+	// HelloTimeout is the time limit for connecting and for the leader's first message; default 5 s.
 	HelloTimeout time.Duration
-	// Silence is how long the leader may send or take nothing before the connection counts as cut; default 4 s. gRPC's
-	// own client pings no more often than every 10 s. The leader's peer port tests a quiet connection every
-	// Keepalive.Time, so Silence must be above that time plus a round trip.
+	// Silence is the time after which a connection without progress counts as cut; default 4 s. gRPC's own client pings
+	// at most every 10 s. The leader's peer port tests a quiet connection every Keepalive.Time, so Silence must be
+	// above that time plus a round trip.
 	Silence time.Duration
 	// MaxMessageBytes is the largest message the leader may send; default 4 MiB.
 	MaxMessageBytes int
@@ -44,17 +44,17 @@ type PeerLink struct {
 	cancel context.CancelCauseFunc
 	// first is the leader's first message until Recv has returned it.
 	first *session.LeaderMessage
-	// term is the leader's.
+	// term is the leader's term.
 	term uint64
-	// config and hello are what the link was made with.
+	// config and hello are the arguments of Peer.
 	config PeerConfig
 	hello  session.Hello
 }
 
-// Peer opens a stream to the leader, says hello and waits for the leader's Welcome, which is also the first message
-// that Recv returns. The stream ends when ctx does; the caller closes it. A node that does not lead returns a
-// [session.NotLeaderError]. A node of another cluster, or one that does not know hello's node, returns
-// [session.ErrWrongCluster]. A silent node returns context.DeadlineExceeded. Any other error is that of the connection.
+// Peer opens a stream to the leader, sends hello and waits for the leader's Welcome, which is also the first message
+// that Recv returns. The stream ends with ctx; the caller closes it. A node that does not lead returns a
+// [session.NotLeaderError]. A node of another cluster, or a node that does not know hello's node, returns
+// [session.ErrWrongCluster]. A silent node returns context.DeadlineExceeded. Any other error comes from the connection.
 func Peer(ctx context.Context, c PeerConfig, hello session.Hello) (*PeerLink, error) {
 	if c.Dial == nil {
 		c.Dial = dialTCP
@@ -70,7 +70,7 @@ func Peer(ctx context.Context, c PeerConfig, hello session.Hello) (*PeerLink, er
 	return link, nil
 }
 
-// connectPeer returns a connection to a peer port, which fails when it is silent for too long.
+// connectPeer returns a connection to a peer port that fails when the port is silent for too long.
 func connectPeer(c PeerConfig) (*grpc.ClientConn, error) {
 	return Client(c.Address, Options{
 		Dial:            watched(c.Dial, cmp.Or(c.Silence, 4*time.Second)),
@@ -81,9 +81,9 @@ func connectPeer(c PeerConfig) (*grpc.ClientConn, error) {
 
 func follow(ctx context.Context, conn *grpc.ClientConn, c PeerConfig, hello session.Hello) (*PeerLink, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	patience := cmp.Or(c.HelloTimeout, wire.HelloTimeout)
-	timer := time.AfterFunc(patience, func() {
-		cancel(fmt.Errorf("waiting %s for the leader's welcome: %w", patience, context.DeadlineExceeded))
+	timeout := cmp.Or(c.HelloTimeout, wire.HelloTimeout)
+	timer := time.AfterFunc(timeout, func() {
+		cancel(fmt.Errorf("waiting %s for the leader's welcome: %w", timeout, context.DeadlineExceeded))
 	})
 	link := &PeerLink{conn: conn, cancel: cancel, config: c, hello: hello}
 	err := link.begin(ctx, c.ClusterID, hello)
@@ -121,7 +121,7 @@ func (l *PeerLink) begin(ctx context.Context, clusterID string, hello session.He
 	return nil
 }
 
-// Send sends a message to the leader. An error ends the stream; Recv returns why it ended.
+// Send sends a message to the leader. An error ends the stream; Recv returns why the stream ended.
 func (l *PeerLink) Send(m session.LearnerMessage) error {
 	return wire.SendLearner(m, func(p *peerv1.LearnerMessage) error {
 		if err := l.stream.Send(p); err != nil {
@@ -157,7 +157,8 @@ func (l *PeerLink) Close() error {
 	return l.conn.Close()
 }
 
-// watched returns a dial function whose connections fail when nothing arrives, or nothing can be sent, for a while.
+// watched returns a dial function whose connections fail when nothing arrives, or nothing can be sent, for the time of
+// silence.
 func watched(dial func(context.Context, string) (net.Conn, error),
 	silence time.Duration,
 ) func(context.Context, string) (net.Conn, error) {
@@ -175,7 +176,7 @@ type watchedConn struct {
 	silence time.Duration
 }
 
-// Read fails when nothing arrives for the allowed silence.
+// Read fails when nothing arrives for the time of silence.
 func (c *watchedConn) Read(b []byte) (int, error) {
 	if err := c.SetReadDeadline(time.Now().Add(c.silence)); err != nil {
 		return 0, err
@@ -183,7 +184,7 @@ func (c *watchedConn) Read(b []byte) (int, error) {
 	return c.Conn.Read(b)
 }
 
-// Write fails when nothing is taken for the allowed silence.
+// Write fails when nothing can be sent for the time of silence.
 func (c *watchedConn) Write(b []byte) (int, error) {
 	if err := c.SetWriteDeadline(time.Now().Add(c.silence)); err != nil {
 		return 0, err

@@ -117,9 +117,9 @@ func TestLeaderMessagesOutOfRange(t *testing.T) {
 	for field, m := range map[string]*peerv1.LeaderMessage{
 		"message":        {},
 		"welcome.leader": {Message: &peerv1.LeaderMessage_Welcome{Welcome: &peerv1.Welcome{Leader: 255}}},
-		"heartbeat.not_taken": {
+		"heartbeat.rejected_touches": {
 			Message: &peerv1.LeaderMessage_Heartbeat{Heartbeat: &peerv1.Heartbeat{
-				Interval: durationpb.New(time.Second), NotTaken: []uint64{0},
+				Interval: durationpb.New(time.Second), RejectedTouches: []uint64{0},
 			}},
 		},
 		"heartbeat.interval":   {Message: &peerv1.LeaderMessage_Heartbeat{Heartbeat: &peerv1.Heartbeat{}}},

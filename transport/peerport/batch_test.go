@@ -60,7 +60,10 @@ func TestBatches(t *testing.T) {
 		}
 		all := make([]session.Request, requests)
 		for i := range all {
-			all[i] = session.Request{Seq: uint64(i), Open: &session.OpenRequest{Timeout: time.Second}}
+			all[i] = session.Request{
+				Seq:  uint64(i),
+				Open: &session.OpenRequest{Spec: session.Spec{Timeout: time.Second}},
+			}
 		}
 		if err := link.Send(session.LearnerMessage{Requests: all}); err != nil {
 			t.Fatal(err)

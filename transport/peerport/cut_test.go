@@ -40,7 +40,7 @@ func TestStreamsEndWithTheirContext(t *testing.T) {
 		}
 		err := welcome(l)
 		for err == nil {
-			err = l.Send(session.LeaderMessage{Heartbeat: &session.Heartbeat{Interval: time.Second, NotTaken: many}})
+			err = l.Send(session.LeaderMessage{Heartbeat: &session.Heartbeat{Interval: time.Second, RejectedTouches: many}})
 		}
 		if recvErr := <-received; recvErr == nil {
 			return errors.New("Recv got something")
@@ -148,7 +148,7 @@ func TestACutPeerIsNoticedByBothSides(t *testing.T) {
 	})
 }
 
-// hole is a network that can be cut: it then takes bytes and delivers nothing, not even the end of the other side.
+// hole is a network that can be cut: it then accepts bytes and delivers nothing, not even the end of the other side.
 type hole struct{ on atomic.Bool }
 
 func (h *hole) wrap(c net.Conn) net.Conn {

@@ -28,7 +28,7 @@ func (f forwardFunc) Forward(ctx context.Context, h session.ForwardHello, l Forw
 	return f(ctx, h, l)
 }
 
-// takes is a Forwarder that welcomes, and reads all writes of its node.
+// takes is a Forwarder that sends a welcome, and reads all writes of its node.
 func takes(_ context.Context, h session.ForwardHello, l ForwardLink) error {
 	err := l.Welcome(h.Term)
 	for err == nil {
@@ -124,8 +124,8 @@ func TestALeaderRefusesAForwardStream(t *testing.T) {
 	}
 }
 
-// A port without a forwarder takes no writes, and says so.
-func TestAPortThatTakesNoWrites(t *testing.T) {
+// A port without a forwarder accepts no writes, and says so.
+func TestAPortThatAcceptsNoWrites(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		p := peerPort(t, hears)
 		defer p.stop(t)

@@ -3,6 +3,7 @@ package peerport
 import (
 	"context"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 
@@ -50,12 +51,13 @@ func TestAMessageOfALearnerIsBounded(t *testing.T) {
 			if got := proto.Size(m); got != size {
 				t.Fatalf("the message has %d bytes, want %d", got, size)
 			}
-			for _, m := range []*peerv1.LearnerMessage{wire.HelloProto("c", session.Hello{Node: 2}), m} {
-				if err = stream.Send(m); err != nil {
-					t.Fatal(err)
-				}
+			if err = stream.Send(wire.HelloProto("c", session.Hello{Node: 2})); err != nil {
+				t.Fatal(err)
 			}
-			if _, err = stream.Recv(); err != nil { // the welcome
+			if _, err = stream.Recv(); err != nil { // the welcome, which a refusal of the next message would overtake
+				t.Fatal(err)
+			}
+			if err = stream.Send(m); err != nil && !errors.Is(err, io.EOF) { // EOF: Recv has the reason
 				t.Fatal(err)
 			}
 			_, err = stream.Recv()

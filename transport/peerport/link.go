@@ -12,18 +12,18 @@ import (
 )
 
 // link is the leader's end of a stream. gRPC interrupts its own Recv and Send only when the handler has returned. So
-// each has a goroutine of its own, which outlives the handler for a moment, and the methods of the link wait no longer
-// than its context.
+// each has a goroutine of its own, which outlives the handler for a moment, and the methods of link wait no longer than
+// the link's context.
 type link[In, Out any] struct {
 	ctx    context.Context //nolint:containedctx // the lifetime of the link
 	cancel context.CancelCauseFunc
 	in     chan *In
 	out    chan *Out
-	// ended is closed when nothing more is to be sent, written when the last message was written.
+	// ended is closed when no more messages are to be sent, written when the last message was written.
 	ended, written chan struct{}
 
 	mu sync.Mutex
-	// bad says why a message of the peer was invalid, or that none came. guarded by mu
+	// bad says why a message of the peer was invalid, or that none arrived. guarded by mu
 	bad error
 }
 
@@ -34,12 +34,12 @@ func newLink[In, Out any](ctx context.Context, cancel context.CancelCauseFunc) *
 	}
 }
 
-// read reads the peer's messages until the peer has been silent for too long; 0: it may be silent.
+// read reads the peer's messages until the peer has been silent for too long; 0 permits any silence.
 func (l *link[In, Out]) read(recv func() (*In, error), silence time.Duration) {
 	var timer *time.Timer
 	if silence > 0 {
 		timer = time.AfterFunc(silence, func() {
-			l.refuse(fmt.Errorf("hearing nothing for %s: %w", silence, context.DeadlineExceeded))
+			l.refuse(fmt.Errorf("no message for %s: %w", silence, context.DeadlineExceeded))
 		})
 		defer timer.Stop()
 	}
@@ -61,14 +61,14 @@ func (l *link[In, Out]) read(recv func() (*In, error), silence time.Duration) {
 }
 
 // first waits for the stream's first message.
-func (l *link[In, Out]) first(patience time.Duration) (*In, error) {
-	timer := time.NewTimer(patience)
+func (l *link[In, Out]) first(timeout time.Duration) (*In, error) {
+	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	select {
 	case m := <-l.in:
 		return m, nil
 	case <-timer.C:
-		return nil, fmt.Errorf("waiting %s for a hello: %w", patience, context.DeadlineExceeded)
+		return nil, fmt.Errorf("waiting %s for a hello: %w", timeout, context.DeadlineExceeded)
 	case <-l.ctx.Done():
 		return nil, context.Cause(l.ctx)
 	}
@@ -84,7 +84,7 @@ func (l *link[In, Out]) next() (*In, error) {
 	}
 }
 
-// invalid ends the stream because of a message of the peer, and returns why.
+// invalid ends the stream because of an invalid message of the peer, and returns the error.
 func (l *link[In, Out]) invalid(err error) error {
 	err = fmt.Errorf("reading a message of the peer: %w", err)
 	l.refuse(err)
@@ -105,7 +105,7 @@ func (l *link[In, Out]) badMessage() error {
 	return l.bad
 }
 
-// send hands a message to the stream. A nil error does not say that the peer got it.
+// send queues a message. A nil error does not mean that the peer got the message.
 func (l *link[In, Out]) send(m *Out) error {
 	select {
 	case l.out <- m:
@@ -134,8 +134,8 @@ func (l *link[In, Out]) write(send func(*Out) error) {
 	}
 }
 
-// flush waits until the messages that send took are written: the end of the handler would drop them. The wait is short,
-// because the peer may hang.
+// flush waits until the messages of send were written, because the end of the handler would drop them. The wait is
+// short, because the peer may hang.
 func (l *link[In, Out]) flush() {
 	close(l.ended)
 	timer := time.NewTimer(flushWait)
@@ -164,7 +164,7 @@ func (l leaderLink) Recv() (session.LearnerMessage, error) {
 	return m, nil
 }
 
-// Send hands a message to the stream. A nil error does not say that the peer got it.
+// Send queues a message. A nil error does not mean that the peer got the message.
 func (l leaderLink) Send(m session.LeaderMessage) error { return wire.SendLeader(m, l.send) }
 
 // forwardLink is the [ForwardLink] over one stream.
@@ -185,10 +185,10 @@ func (l forwardLink) Recv() (session.ForwardMessage, error) {
 	return m, nil
 }
 
-// Welcome hands the first message to the stream.
+// Welcome queues the first message.
 func (l forwardLink) Welcome(term uint64) error { return l.send(wire.ForwardWelcomeProto(term)) }
 
-// Refuse hands refusals to the stream. A nil error does not say that the peer got them.
+// Refuse queues refusals. A nil error does not mean that the peer got them.
 func (l forwardLink) Refuse(all []session.WriteRefusal) error {
 	return l.send(wire.WriteRefusalsProto(all))
 }

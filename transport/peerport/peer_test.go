@@ -127,7 +127,7 @@ func learnerMessages() []session.LearnerMessage {
 		{Answer: &session.Answer{Round: 1}},
 		{Requests: []session.Request{{
 			Seq: 1, Open: &session.OpenRequest{
-				RequestID: r, Timeout: time.Second, Labels: labels, MS: 77, Instance: 1 << 63,
+				RequestID: r, Spec: session.Spec{Timeout: time.Second, Labels: labels}, MS: 77, Instance: 1 << 63,
 			},
 		}}},
 		{Requests: []session.Request{{Seq: 2, Resume: &session.ResumeRequest{Token: tok, Instance: 1 << 63, Attempt: 2}}}},
@@ -136,7 +136,7 @@ func learnerMessages() []session.LearnerMessage {
 		{Requests: []session.Request{{Seq: 5, Read: &session.ReadRequest{}}}},
 		{Requests: []session.Request{{
 			Seq: 7, Upgrade: &session.UpgradeRequest{
-				ID: 1<<56 | 9, Timeout: time.Second, Labels: labels, MS: 77,
+				ID: 1<<56 | 9, Spec: session.Spec{Timeout: time.Second, Labels: labels}, MS: 77,
 				Instance: 1 << 63, Attempt: 2, Since: 5,
 			},
 		}}},
@@ -147,7 +147,7 @@ func learnerMessages() []session.LearnerMessage {
 func leaderMessages() []session.LeaderMessage {
 	return []session.LeaderMessage{
 		{Heartbeat: &session.Heartbeat{
-			Round: 5, Interval: time.Second, Good: 4, Confirmed: 3, NotTaken: []session.ID{8, 9}, Attachment: 7,
+			Round: 5, Interval: time.Second, Good: 4, Confirmed: 3, RejectedTouches: []session.ID{8, 9}, Attachment: 7,
 			VotesFrom: 9, Compare: 8, Committed: 10,
 			Compared: session.Comparison{StateDigest: session.StateDigest{Index: 6, Digest: [16]byte{5}}, Agreed: true},
 		}},

@@ -22,21 +22,21 @@ import (
 )
 
 const (
-	// flushWait is how long an ending stream may take to write its last message.
+	// flushWait is the time limit for writing the last message of an ending stream.
 	flushWait = 500 * time.Millisecond
-	// peerIdle is how long a connection may have no stream: a learner opens a stream at once, and closes the connection
-	// with it.
+	// peerIdle is the longest time for which a connection may have no stream: a learner opens a stream at once, and
+	// closes the connection with the stream.
 	peerIdle = 10 * time.Second
-	// learnerSilence is how long a learner may say nothing. It answers each heartbeat, and a heartbeat comes every
+	// learnerSilence is the longest silence of a learner. A learner answers each heartbeat, and a heartbeat comes every
 	// interval.
 	learnerSilence = time.Minute
 	// peerLogInterval keeps a peer that retries all the time from filling the log.
 	peerLogInterval = 10 * time.Second
 )
 
-// Follower takes the streams of learners. Follow serves one stream until it ends, ctx ends or the node leads no more.
-// The link ends when Follow has returned. The error becomes the stream's status; it is a [session.NotLeaderError] when
-// this node does not lead.
+// Follower serves the streams of learners. Follow serves one stream until it ends, ctx ends or the node no longer
+// leads. The link ends when Follow has returned. The error becomes the stream's status; it is a
+// [session.NotLeaderError] when this node does not lead.
 type Follower interface {
 	Follow(ctx context.Context, hello session.Hello, link LeaderLink) error
 }
@@ -48,9 +48,9 @@ type LeaderLink interface {
 	Recv() (session.LearnerMessage, error)
 }
 
-// Forwarder takes the writes of nodes. Forward serves one stream until it ends, ctx ends or the node leads no more. The
-// link ends when Forward has returned. The error becomes the stream's status; it is a [session.NotLeaderError] when
-// this node does not lead the term that hello names.
+// Forwarder serves the streams of writes. Forward serves one stream until it ends, ctx ends or the node no longer
+// leads. The link ends when Forward has returned. The error becomes the stream's status; it is a
+// [session.NotLeaderError] when this node does not lead the term that hello names.
 type Forwarder interface {
 	Forward(ctx context.Context, hello session.ForwardHello, link ForwardLink) error
 }
@@ -63,27 +63,27 @@ type ForwardLink interface {
 	Recv() (session.ForwardMessage, error)
 }
 
-// PeerConfig configures a [Server]. The zero value of a field is its default, if it has one.
+// PeerConfig configures a [Server]. The zero value of a field is its default, if there is one.
 type PeerConfig struct {
 	Logger hclog.Logger
 	// Credentials of the transport; nil is plaintext.
 	Credentials credentials.TransportCredentials
 	// ClusterID is this node's cluster. A peer of another cluster is refused with WRONG_CLUSTER.
 	ClusterID string
-	// Member reports whether a node number is a member of this cluster; others are refused with WRONG_CLUSTER. nil: all
-	// are members.
+	// Member reports whether a node is a member of this cluster; others are refused with WRONG_CLUSTER. nil: every node
+	// is a member.
 	Member func(session.Node) bool
-	// HelloTimeout is how long the first message of a stream may take; default 5 s.
+	// HelloTimeout is the time limit for the first message of a stream; default 5 s.
 	HelloTimeout time.Duration
-	// Silence is how long a Follow stream may be silent after its first message; default 1 min. It should be well above
+	// Silence is the longest silence of a Follow stream after its first message; default 1 min. It should be well above
 	// the interval of heartbeats.
 	Silence time.Duration
 	// MaxMessageBytes is the largest message a peer may send; default 4 MiB.
 	MaxMessageBytes int
-	// MaxConnections is the number of connections; default 256.
+	// MaxConnections is the largest number of connections; default 256.
 	MaxConnections int
-	// Keepalive says how long a peer that was cut off goes unnoticed: Time and Timeout together. Default 2 s, 2 s, and
-	// a ping of the peer every second.
+	// Keepalive is the longest time for which a cut-off peer goes unnoticed: Time plus Timeout. Default 2 s, 2 s, and a
+	// ping of the peer every second.
 	Keepalive port.Keepalive
 }
 
@@ -92,8 +92,8 @@ type Server struct {
 	port *port.Port
 }
 
-// New returns a server that gives the Follow streams of members to follower, and their Forward streams to forwarder.
-// With nil Forward streams are UNIMPLEMENTED. It starts nothing.
+// New returns a server that passes the Follow streams of members to follower, and their Forward streams to forwarder.
+// With a nil forwarder, Forward streams are UNIMPLEMENTED. It starts no goroutine.
 func New(cfg PeerConfig, follower Follower, forwarder Forwarder) *Server {
 	cfg.Logger = cmp.Or(cfg.Logger, hclog.NewNullLogger())
 	cfg.HelloTimeout = cmp.Or(cfg.HelloTimeout, wire.HelloTimeout)
@@ -124,7 +124,7 @@ func New(cfg PeerConfig, follower Follower, forwarder Forwarder) *Server {
 func (s *Server) Serve(listener net.Listener) error { return s.port.Serve(listener) }
 
 // Stop ends every stream with STOPPING and, when ctx ends, closes every connection. The error is [port.ErrHandlersLeft]
-// when streams go on even then.
+// when streams still run then.
 func (s *Server) Stop(ctx context.Context) error { return s.port.Halt(ctx) }
 
 // peerHandler serves PeerService.
@@ -159,8 +159,8 @@ func (h *peerHandler) follow(stream peerStream[peerv1.LearnerMessage, peerv1.Lea
 		})
 }
 
-// Forward serves the stream of one node's writes. It may be silent for as long as its connection lives: a node whose
-// clients write nothing says nothing.
+// Forward serves the stream of one node's writes. It may be silent as long as its connection exists: a node whose
+// clients write nothing sends nothing.
 func (h *peerHandler) Forward(stream peerv1.PeerService_ForwardServer) error {
 	if h.forwarder == nil {
 		return h.UnimplementedPeerServiceServer.Forward(stream)
@@ -177,7 +177,7 @@ func (h *peerHandler) Forward(stream peerv1.PeerService_ForwardServer) error {
 		})
 }
 
-// serve serves one stream. named returns whom the first message is from, and serveIt serves the rest of the stream.
+// serve serves one stream. named returns the sender of the first message, and serveIt serves the rest of the stream.
 func serve[In, Out any](
 	h *peerHandler, stream peerStream[In, Out], silence time.Duration,
 	named func(first *In) (cluster string, node session.Node, err error),
@@ -226,7 +226,7 @@ func serve[In, Out any](
 	return err
 }
 
-// admit returns an error for a stream of another cluster, of a node that is no member, or of another node than the
+// admit returns an error for a stream of another cluster, of a node that is not a member, or of another node than the
 // certificate names.
 func (h *peerHandler) admit(ctx context.Context, cluster string, node session.Node) error {
 	identity, verified := secure.IdentityOf(ctx)

@@ -38,7 +38,7 @@ func TestALearnerThatSaysNothingIsGivenUp(t *testing.T) {
 			got != want {
 			t.Errorf("ended with %v after %v, want %v", err, got, want)
 		}
-		if !strings.Contains(p.log.String(), "hearing nothing for 1m0s") {
+		if !strings.Contains(p.log.String(), "no message for 1m0s") {
 			t.Errorf("the log does not say why:\n%s", p.log)
 		}
 	})
@@ -67,9 +67,9 @@ func TestAConnectionWithoutAStreamEnds(t *testing.T) {
 	})
 }
 
-// TestStrangersEvictNoMember: connections that have not named a member are evicted for those that have, with or without
-// a stream. They never evict a member's connection.
-func TestStrangersEvictNoMember(t *testing.T) {
+// TestUnknownCallersEvictNoMember: connections that have not named a member are evicted for those that have, with or
+// without a stream. They never evict a member's connection.
+func TestUnknownCallersEvictNoMember(t *testing.T) {
 	const most = 8
 	follow := func(ctx context.Context, _ session.Hello, l LeaderLink) error {
 		if err := welcome(l); err != nil {

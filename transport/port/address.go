@@ -5,40 +5,40 @@ import (
 	"net/netip"
 )
 
-// maxIdleLooked bounds how many idle connections of an address longestIdle looks at.
-const maxIdleLooked = 64
+// maxIdleChecked is the largest number of idle connections of an address that longestIdle checks.
+const maxIdleChecked = 64
 
-// addressUse is what one address holds of a limiter's slots. The limiter's mutex guards it.
+// addressUse is an address's part of a limiter's slots. The limiter's mutex guards it.
 type addressUse struct {
 	address            netip.Addr
 	connections, calls int
 	// oldest and newest are the ends of the list of idle connections.
 	oldest, newest *slot
-	// index is the position in the limiter's heap of addresses with idle connections; -1 without one.
+	// index is the index in the limiter's heap of addresses with idle connections; -1 without one.
 	index int
 }
 
-// total is how many slots the address holds.
+// total is the number of the address's slots.
 func (u *addressUse) total() int { return u.connections + u.calls }
 
-// overShare reports whether an address that has so many slots of a kind has too many for another of the free ones.
+// overShare reports whether an address with has slots of a kind must not get another of the free ones.
 func (u *addressUse) overShare(has, free int) bool {
 	return u.address.IsValid() && has > shareOfFree*free
 }
 
-// longestIdle returns the connection that has been idle for longest among those that fit, or nil.
+// longestIdle returns the connection with the longest idle time for which fits returns true, or nil.
 func (u *addressUse) longestIdle(fits func(*slot) bool) *slot {
-	looked := 0
-	for s := u.oldest; s != nil && looked < maxIdleLooked; s = s.newer {
+	checked := 0
+	for s := u.oldest; s != nil && checked < maxIdleChecked; s = s.newer {
 		if fits(s) {
 			return s
 		}
-		looked++
+		checked++
 	}
 	return nil
 }
 
-// list appends a connection to its address's idle ones. Called with mu held.
+// list appends a connection to its address's list of idle connections. Called with mu held.
 func (l *limiter) list(s *slot) {
 	u := s.use
 	s.older, s.newer = u.newest, nil
@@ -51,7 +51,7 @@ func (l *limiter) list(s *slot) {
 	l.sort(u)
 }
 
-// unlist takes a connection off its address's idle ones. Called with mu held.
+// unlist removes a connection from its address's list of idle connections. Called with mu held.
 func (l *limiter) unlist(s *slot) {
 	u := s.use
 	if s.older != nil {
@@ -68,7 +68,7 @@ func (l *limiter) unlist(s *slot) {
 	l.sort(u)
 }
 
-// sort puts an address that has changed into its position of the heap, or takes it out. Called with mu held.
+// sort moves a changed address to its position in the heap, or removes it. Called with mu held.
 func (l *limiter) sort(u *addressUse) {
 	switch {
 	case u.oldest == nil && u.index >= 0:
@@ -80,7 +80,7 @@ func (l *limiter) sort(u *addressUse) {
 	}
 }
 
-// idleHeap is a heap of the addresses that have idle connections: the first holds most.
+// idleHeap is a heap of the addresses with idle connections: the first holds most slots.
 type idleHeap []*addressUse
 
 func (h *idleHeap) Len() int           { return len(*h) }
@@ -95,7 +95,7 @@ func (h *idleHeap) Swap(i, j int) {
 
 // Push implements [pq.Interface].
 func (h *idleHeap) Push(x any) {
-	if u, ok := x.(*addressUse); ok { // the heap holds nothing else
+	if u, ok := x.(*addressUse); ok { // the heap has no other items
 		u.index = len(*h)
 		*h = append(*h, u)
 	}

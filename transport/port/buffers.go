@@ -9,12 +9,12 @@ import (
 )
 
 const (
-	// smallBuffer is the smallest size at which gRPC reports that it needs a buffer no more.
+	// smallBuffer is the smallest size of buffers that gRPC puts back.
 	smallBuffer = 1024 + 128
 	// largeBuffer is the size above which gRPC's pool has only buffers of a megabyte.
 	largeBuffer = 32 << 10
-	// unwrittenWait is how long answers may wait while gRPC can write none of them: nothing else ends a client that
-	// reads no answers of unary calls. It is long because many large answers end together on a slow link.
+	// unwrittenWait is the longest time for which answers may wait while gRPC can write none of them: nothing else ends
+	// a client that reads no answers of unary calls. It is long because many large answers end together on a slow link.
 	unwrittenWait = 10 * time.Minute
 )
 
@@ -28,8 +28,8 @@ func (a *Account) Get(length int) *[]byte {
 	case length > smallBuffer:
 		b = mem.DefaultBufferPool().Get(length)
 	default:
-		var kept bool
-		if b, kept = a.ledger.small.Get().(*[]byte); !kept {
+		var pooled bool
+		if b, pooled = a.ledger.small.Get().(*[]byte); !pooled {
 			b = new(make([]byte, smallBuffer))
 		}
 		*b = (*b)[:length]
@@ -52,13 +52,13 @@ func (a *Account) await() {
 	default:
 		a.late = time.AfterFunc(unwrittenWait, func() {
 			a.condemn(ofConnection, 0, &session.LimitError{
-				Name: "unwritten_wait", Limit: unwrittenWait.String() + " in which the client has read no answer",
+				Name: "write_timeout", Limit: unwrittenWait.String() + " in which the client has read no answer",
 			})
 		})
 	}
 }
 
-// Put takes a buffer back that gRPC has written or given up.
+// Put puts back a buffer that gRPC has written or discarded.
 func (a *Account) Put(b *[]byte) {
 	a.change(func() {
 		a.bytes -= cap(*b) + framing

@@ -11,9 +11,9 @@ import (
 	"holdfast/test/bubble"
 )
 
-// A connection ends when its client has taken no answer for ten minutes. One that it takes begins the wait anew, further
-// ones that it does not take do not. A client that has taken all may be quiet for as long as it likes.
-func TestAnswersThatNobodyTakes(t *testing.T) {
+// A connection ends when its client has read no answer for ten minutes. Each answer that it reads restarts the wait,
+// unread answers do not. A client that has read all may be quiet for as long as it likes.
+func TestAnswersThatNobodyReads(t *testing.T) {
 	const wait = 10 * time.Minute // a number of the test: unwrittenWait may be wrong
 	for _, tt := range []struct {
 		name string
@@ -53,8 +53,8 @@ func TestAnswersThatNobodyTakes(t *testing.T) {
 			}
 			time.Sleep(time.Nanosecond)
 			synctest.Wait()
-			if limit, ok := errors.AsType[*session.LimitError](a.Err()); !ended.Load() || !ok || limit.Name != "unwritten_wait" {
-				t.Errorf("%s: ended %t with %v, want the limit unwritten_wait", tt.name, ended.Load(), a.Err())
+			if limit, ok := errors.AsType[*session.LimitError](a.Err()); !ended.Load() || !ok || limit.Name != "write_timeout" {
+				t.Errorf("%s: ended %t with %v, want the limit write_timeout", tt.name, ended.Load(), a.Err())
 			}
 		})
 	}

@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// FirstMessageWait is how long a call may take to send its first message.
+	// FirstMessageWait is the time limit for the first message of a call.
 	FirstMessageWait = 10 * time.Second
-	// refusedWait is the same for a refused call: gRPC answers a unary call only after its message has come.
+	// refusedWait is the time limit for a refused call: gRPC answers a unary call only after its message has arrived.
 	refusedWait = time.Second
 )
 
-// call is a call under way, from its headers to its end. gRPC hands a unary call to its handler together with its
-// message, so a call that sends no message is noticed here.
+// call is a call from its headers to its end. gRPC passes a unary call to its handler together with its message, so a
+// call that sends no message is detected here.
 type call struct {
 	conn    *Conn
 	refused *session.LimitError // nil for a call that has a slot
@@ -44,7 +44,7 @@ func (p *Port) tap(ctx context.Context, info *tap.Info) (context.Context, error)
 	ctx, cancel := context.WithCancel(ctx)
 	c.silent = time.AfterFunc(wait, cancel)
 	if info.FullMethodName == wire.ConnectMethod {
-		c.silent.Stop() // its handler runs already, and names the limit when it ends the stream
+		c.silent.Stop() // its handler already runs, and names the limit when it ends the stream
 	}
 	context.AfterFunc(ctx, func() {
 		c.silent.Stop()
@@ -56,7 +56,7 @@ func (p *Port) tap(ctx context.Context, info *tap.Info) (context.Context, error)
 	return context.WithValue(ctx, callKey{}, c), nil
 }
 
-// callOf returns the call of a context, for its interceptor. A call that did not come through tap is not counted.
+// callOf returns the call of a context, for its interceptor. A call that bypassed tap is not counted.
 func callOf(ctx context.Context) *call {
 	if c, ok := ctx.Value(callKey{}).(*call); ok {
 		c.conn.complete(headerBytes(ctx))
@@ -65,8 +65,8 @@ func callOf(ctx context.Context) *call {
 	return &call{conn: ConnOf(ctx), spoken: true}
 }
 
-// headerBytes returns how many bytes the headers of a call took on the wire. gRPC's streams have a method for this that
-// is not part of their interface.
+// headerBytes returns the size of a call's headers on the wire. gRPC's streams have a method for this that is not part
+// of their interface.
 func headerBytes(ctx context.Context) int {
 	if s, ok := grpc.ServerTransportStreamFromContext(ctx).(interface{ HeaderWireLength() int }); ok {
 		return s.HeaderWireLength()
@@ -86,7 +86,7 @@ func (c *call) err() error {
 	}
 }
 
-// speaks notes that a message has come.
+// speaks records that a message has arrived.
 func (c *call) speaks() {
 	if !c.spoken {
 		c.spoken = true

@@ -16,20 +16,20 @@ type Reply struct {
 	account *Account
 }
 
-// Appender is a message to a client that writes its own bytes.
+// Appender is a message to a client that encodes itself.
 type Appender interface {
-	// Size is how many bytes Append appends.
+	// Size returns the number of bytes that Append appends.
 	Size() int
 	Append(b []byte) ([]byte, error)
 }
 
-// written is an Appender whose bytes count on the connection, as those of a [Reply] do.
+// written is an Appender whose bytes count on the connection, like those of a [Reply].
 type written struct {
 	Appender
 	account *Account
 }
 
-// messageOf returns a value of the codec or a handler as the message that it is.
+// messageOf converts a value of the codec or a handler to a message.
 func messageOf(v any) proto.Message {
 	m, ok := v.(proto.Message)
 	if !ok {
@@ -38,13 +38,13 @@ func messageOf(v any) proto.Message {
 	return m
 }
 
-// codec is gRPC's codec, but it counts replies on their connections. gRPC queues 64 KiB and one message of each stream
-// however little the client reads, and keeps them after the handler has ended. Only the release of a message's buffer
-// tells that the message has gone.
+// codec is gRPC's codec, but counts replies on their connections. gRPC queues 64 KiB and one message of each stream
+// even if the client reads nothing, and keeps them after the handler has ended. Only the release of a message's buffer
+// shows that the message has gone.
 type codec struct {
 	encoding.CodecV2
-	// nonce precedes the reason in a message that could not be read. It is random, so that no client can send a message
-	// that looks unreadable.
+	// nonce precedes the reason in a message that could not be decoded. It is random, so that no client can send a
+	// message that looks undecodable.
 	nonce string
 }
 
@@ -65,7 +65,7 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	}
 }
 
-// marshal returns a buffer of the account with what write appends, which takes so many bytes.
+// marshal returns a buffer of the account with the output of write, which has the given size.
 func (a *Account) marshal(size int, write func(b []byte) ([]byte, error)) (mem.BufferSlice, error) {
 	buffer := a.Get(size)
 	if _, err := write((*buffer)[:0]); err != nil {

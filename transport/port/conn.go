@@ -18,7 +18,7 @@ type Conn struct {
 	port *Port
 	*Account
 	slot slot
-	// refused says why the connection has no slot; nil: it has one.
+	// refused is why the connection has no slot; nil if it has one.
 	refused *session.LimitError
 	closing sync.Once
 }
@@ -33,16 +33,16 @@ func (p *Port) newConn(conn net.Conn) *Conn {
 // NetConn returns the connection that the port accepted.
 func (c *Conn) NetConn() net.Conn { return c.Conn }
 
-// connAddr is how gRPC hands a handler its connection.
+// connAddr carries a handler's connection through gRPC.
 type connAddr struct {
 	net.Addr
 	conn *Conn
 }
 
-// RemoteAddr returns an address from which ConnOf finds the connection.
+// RemoteAddr returns an address in which ConnOf finds the connection.
 func (c *Conn) RemoteAddr() net.Addr { return connAddr{c.Conn.RemoteAddr(), c} }
 
-// ConnOf returns the connection of a call. A call that came over no port has a connection without bounds.
+// ConnOf returns the connection of a call. A call without a port gets a connection without bounds.
 func ConnOf(ctx context.Context) *Conn {
 	if p, ok := peer.FromContext(ctx); ok {
 		if a, ok := p.Addr.(connAddr); ok {
@@ -52,15 +52,15 @@ func ConnOf(ctx context.Context) *Conn {
 	return &Conn{Account: &Account{}}
 }
 
-// SetBusy notes that the connection begins to serve a session or a request: it is not evicted until it is idle. Each
-// SetBusy has its SetIdle.
+// SetBusy marks the connection as serving a session or a request: it is not evicted until it is idle. Each SetBusy has
+// its SetIdle.
 func (c *Conn) SetBusy() {
 	if c.port != nil {
 		c.port.limiter.setBusy(&c.slot)
 	}
 }
 
-// SetIdle takes one SetBusy back.
+// SetIdle reverts one SetBusy.
 func (c *Conn) SetIdle() {
 	if c.port != nil {
 		c.port.limiter.setIdle(&c.slot)
@@ -77,11 +77,11 @@ func (c *Conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Write gives the client a bounded time to take what is written, and closes the connection of a client that takes
-// nothing. gRPC's keepalive alone would not end a client that goes on sending, and gRPC leaves it to the reader to
-// notice that a write failed.
+// Write gives the client limited time to read, and closes the connection of a client that reads nothing. gRPC's
+// keepalive alone would not end a client that still sends, and gRPC leaves it to the reader to detect that a write
+// failed.
 func (c *Conn) Write(b []byte) (int, error) {
-	if err := c.SetWriteDeadline(time.Now().Add(c.port.patience)); err != nil {
+	if err := c.SetWriteDeadline(time.Now().Add(c.port.readTimeout)); err != nil {
 		return 0, err
 	}
 	n, err := c.Conn.Write(b)
@@ -92,11 +92,11 @@ func (c *Conn) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Close closes the connection and gives its slot back.
+// Close closes the connection and frees its slot.
 func (c *Conn) Close() error {
 	c.closing.Do(func() {
-		c.settle(nil)
-		c.port.limiter.leave(&c.slot)
+		c.closeWith(nil)
+		c.port.limiter.free(&c.slot)
 		if c.refused != nil {
 			c.port.refusing.Add(-1)
 		}

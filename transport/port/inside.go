@@ -8,12 +8,12 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 )
 
-// insideBuffer is how many bytes wait in each direction of a connection of an [Inside].
+// insideBuffer is the number of bytes that can wait in each direction of a connection of an [Inside].
 const insideBuffer = 64 << 10
 
-// Inside is a listener for callers in this process who act on behalf of others: a console, for the person at the
-// browser. Its connections have the address and the certificate of those others, so that a port decides about each call
-// as if they made it themselves. Safe for concurrent use.
+// Inside is a listener for callers in this process that act on behalf of others, such as the console for the person at
+// the browser. Its connections have the address and the certificate of the represented party, so that a port authorizes
+// each call as if that party made it. Safe for concurrent use.
 type Inside struct {
 	accepted chan net.Conn
 	closed   chan struct{}
@@ -54,7 +54,7 @@ func (l *Inside) Dial(ctx context.Context, behalf net.Conn) (net.Conn, error) {
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
-	_, _ = near.Close(), far.conn.Close() // nobody has used them
+	_, _ = near.Close(), far.conn.Close() // the connections are unused
 	return nil, err
 }
 
@@ -68,13 +68,13 @@ func (l *Inside) Accept() (net.Conn, error) {
 	}
 }
 
-// Close makes Accept and Dial fail. Connections go on.
+// Close makes Accept and Dial fail. Existing connections stay open.
 func (l *Inside) Close() error {
 	l.once.Do(func() { close(l.closed) })
 	return nil
 }
 
-// Addr is no address that anybody could dial.
+// Addr returns a placeholder: an Inside has no address to dial.
 func (*Inside) Addr() net.Addr { return insideAddr{} }
 
 type insideAddr struct{}
@@ -91,8 +91,8 @@ type insideConn struct {
 	behalf net.Conn
 }
 
-// RemoteAddr is that of whoever the call is made for.
+// RemoteAddr returns the address of the represented party.
 func (c insideConn) RemoteAddr() net.Addr { return c.behalf.RemoteAddr() }
 
-// NetConn is the connection that says who that is: see [secure.PeerCertificate].
+// NetConn returns the connection of the represented party: see [secure.PeerCertificate].
 func (c insideConn) NetConn() net.Conn { return c.behalf }

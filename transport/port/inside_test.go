@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The port sees whoever a connection is for, and bytes go both ways. Closed, it takes nobody and holds up nobody.
+// The port sees whoever a connection is for, and bytes go both ways. After its end it accepts nobody and blocks nobody.
 func TestInside(t *testing.T) {
 	l := NewInside()
 	behalf, other := net.Pipe()

@@ -17,8 +17,8 @@ import (
 	"holdfast/transport/wire"
 )
 
-// Unary is the [grpc.UnaryServerInterceptor] of the port: it checks and counts the request, maps the handler's error,
-// and recovers. It answers with a [Reply].
+// Unary is the [grpc.UnaryServerInterceptor] of the port: it checks and counts the request, converts the handler's
+// error to a status, and recovers from panics. It answers with a [Reply].
 func (p *Port) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	next grpc.UnaryHandler,
 ) (answer any, err error) {
@@ -39,16 +39,16 @@ func (p *Port) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 		return nil, err
 	}
 	defer c.conn.Add(-bytes)
-	if answer, err = p.guard.Unary(traced(ctx), req, info, next); err != nil {
+	if answer, err = p.authorizer.Unary(traced(ctx), req, info, next); err != nil {
 		return nil, err
 	}
 	return Reply{Message: messageOf(answer), account: c.conn.Account}, nil
 }
 
-// refusal maps the error of a handler, and adds the node's state where refusals carry it.
+// refusal converts the error of a handler to a status, and adds the node's state where refusals carry it.
 func (p *Port) refusal(method string, err error) error {
 	applied := wire.FromApplied(err)
-	if err = p.answer(method, err); err == nil || p.state == nil || !wire.TellsState(method) {
+	if err = p.answer(method, err); err == nil || p.state == nil || !wire.CarriesState(method) {
 		return err
 	}
 	state := p.state()
@@ -58,7 +58,7 @@ func (p *Port) refusal(method string, err error) error {
 	return wire.WithState(err, state)
 }
 
-// traced returns the context of a call that is in a trace, by W3C's traceparent in its metadata.
+// traced returns the context of a call with its trace, from W3C's traceparent in its metadata.
 func traced(ctx context.Context) context.Context {
 	if header := metadata.ValueFromIncomingContext(ctx, "traceparent"); len(header) == 1 {
 		return session.WithTrace(ctx, session.ParseTrace(header[0]))
@@ -66,7 +66,7 @@ func traced(ctx context.Context) context.Context {
 	return ctx
 }
 
-// inspect refuses a message that could not be read, or is larger than the limit.
+// inspect refuses a message that could not be decoded, or is larger than the limit.
 func (p *Port) inspect(m proto.Message, bytes int) error {
 	if err := p.codec.unreadable(m); err != nil {
 		return err
@@ -78,8 +78,8 @@ func (p *Port) inspect(m proto.Message, bytes int) error {
 	return nil
 }
 
-// stream maps the errors of streams and recovers. It ends the streams of gRPC's own services, such as a health watch,
-// when the port stops.
+// stream converts the errors of streams to statuses and recovers from panics. It ends the streams of gRPC's own
+// services, such as a health watch, when the port stops.
 func (p *Port) stream(srv any, s grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
 	defer func() { err = p.refusal(info.FullMethod, err) }()
 	defer p.Recovered(info.FullMethod, &err)
@@ -89,12 +89,12 @@ func (p *Port) stream(srv any, s grpc.ServerStream, info *grpc.StreamServerInfo,
 	}
 	s = measured{ServerStream: s, port: p, call: c}
 	if wire.Ours(info.FullMethod) {
-		// Connect and Follow note themselves when they are busy.
+		// Connect and Follow call SetBusy and SetIdle themselves.
 		if info.FullMethod != wire.ConnectMethod && info.FullMethod != wire.FollowMethod {
 			c.conn.SetBusy()
 			defer c.conn.SetIdle()
 		}
-		return p.guard.Stream(srv, s, info, next) // ends by itself, after the requests that are under way
+		return p.authorizer.Stream(srv, s, info, next) // ends by itself, after the requests in flight
 	}
 	ctx, cancel := context.WithCancel(s.Context())
 	defer cancel()
@@ -105,10 +105,10 @@ func (p *Port) stream(srv any, s grpc.ServerStream, info *grpc.StreamServerInfo,
 		case <-ctx.Done():
 		}
 	})
-	return p.guard.Stream(srv, stoppable{ServerStream: s, ctx: ctx}, info, next)
+	return p.authorizer.Stream(srv, stoppable{ServerStream: s, ctx: ctx}, info, next)
 }
 
-// measured is a stream whose messages are counted, both ways.
+// measured is a stream that counts its messages, both ways.
 type measured struct {
 	grpc.ServerStream
 	port *Port
@@ -143,24 +143,24 @@ type stoppable struct {
 // Context returns the stream's context.
 func (s stoppable) Context() context.Context { return s.ctx }
 
-// answer maps err once: a status stays as it is, a domain error becomes a status.
+// answer converts err once: a status stays unchanged, a domain error becomes a status.
 func (p *Port) answer(method string, err error) error {
 	if err == nil {
 		return nil
 	}
 	if st, ok := err.(interface{ GRPCStatus() *status.Status }); ok {
-		// Only err itself may be a status: a status that err wraps is not for the client.
+		// Only err itself may be a status: a wrapped status is not meant for the client.
 		return st.GRPCStatus().Err()
 	}
 	p.Note(method, err)
 	return wire.Status(err)
 }
 
-// Note logs an error that the client is not told. A panic is counted, and logged with its stack.
+// Note logs an error that is not reported to the client. It counts a panic, and logs it with its stack.
 func (p *Port) Note(method string, err error) {
 	panicked, ok := errors.AsType[*session.PanicError](err)
 	switch {
-	case errors.Is(err, errPanic): // noted where it was recovered
+	case errors.Is(err, errPanic): // counted and logged where it was recovered
 	case ok:
 		p.panicked(method, panicked)
 	case wire.Code(err) == codes.Internal:
@@ -168,7 +168,7 @@ func (p *Port) Note(method string, err error) {
 	}
 }
 
-// errPanic is the error of a request whose handler panicked. The panic has been noted.
+// errPanic is the error of a request whose handler panicked. The panic has been counted and logged.
 var errPanic = errors.New("panic while serving a request")
 
 // Recovered turns a panic of the calling function into errPanic, counted and logged with its stack.

@@ -32,7 +32,7 @@ func TestTheLedgerAddsUp(t *testing.T) {
 			case 5:
 				a.complete(n)
 			default:
-				a.settle(nil)
+				a.closeWith(nil)
 			}
 			want := 0
 			for _, a := range accounts {

@@ -9,25 +9,26 @@ import (
 )
 
 const (
-	// shareOfFree is how many times the free slots one address may hold. The first address gets at most three quarters
-	// of all slots, the next at most three quarters of the rest, and an address that holds few always finds a free one.
+	// shareOfFree bounds the slots of one address, as a multiple of the free slots. The first address gets at most
+	// three quarters of all slots, the next at most three quarters of the rest, and an address that holds few slots
+	// always finds a free one.
 	shareOfFree = 3
 	// sparePart is the part of all calls that idle connections may have beyond one each: one eighth.
 	sparePart = 8
 )
 
-// limiter gives the slots of a port to connections and to the calls on them.
+// limiter assigns the slots of a port to connections and to the calls on them.
 //
-// A connection is busy while it serves a session or a request. When slots are short an idle connection is evicted: of
-// the address that holds most, the one that has been idle for longest. When no connection is idle, the newcomer is
-// refused. An address that holds far more than is free has its own idle connection evicted, or is refused, before all
-// slots are taken. Connections without an IP address count as one address, and may take every slot. Safe for concurrent
-// use.
+// A connection is busy while it serves a session or a request. When slots are short, the limiter evicts an idle
+// connection: from the address that holds most slots, the connection with the longest idle time. When no connection is
+// idle, it refuses the newcomer. For an address that holds far more slots than are free, the limiter evicts the
+// address's own idle connection, or refuses the newcomer, before all slots are in use. Connections without an IP
+// address count as one address, and may use every slot. Safe for concurrent use.
 type limiter struct {
 	// limits does not change.
 	limits Limits
-	// served says that clients use connections that nobody calls busy. None ends for an address that would then hold
-	// more than the address that loses it. Does not change.
+	// served says that clients use connections that are never marked as busy. A connection is then not evicted for an
+	// address that would afterwards hold more than the connection's address. served is constant.
 	served bool
 
 	mu sync.Mutex
@@ -36,22 +37,22 @@ type limiter struct {
 	connections, calls, spare int
 
 	addresses map[netip.Addr]*addressUse // guarded by mu
-	// idle holds the addresses that have idle connections; the first holds most. guarded by mu
+	// idle has the addresses with idle connections; the first holds most slots. guarded by mu
 	idle idleHeap
 }
 
-// slot is the slot of one connection. Every field but end is guarded by the limiter's mutex.
+// slot is the slot of one connection. The limiter's mutex guards every field except end.
 type slot struct {
 	// end ends the connection. It is called without a lock.
 	end func()
 
-	use          *addressUse // nil before the connection got its slot, and after it gave the slot back
+	use          *addressUse // nil before the connection gets its slot, and after it frees the slot
 	calls        int
 	busy         int // sessions and requests that the connection serves, as setBusy and setIdle count them
 	older, newer *slot
 }
 
-// spare is how many calls an idle connection has beyond one.
+// spare is the number of calls that an idle connection has beyond one.
 func (s *slot) spare() int {
 	if s.busy > 0 {
 		return 0
@@ -59,7 +60,7 @@ func (s *slot) spare() int {
 	return max(s.calls-1, 0)
 }
 
-// enter gives a connection a slot, or refuses it. The caller ends the evicted connection, if there is one.
+// enter assigns a slot to a connection, or refuses it. The caller ends the evicted connection, if there is one.
 func (l *limiter) enter(s *slot, address netip.Addr) (evicted *slot, refused *session.LimitError) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -104,19 +105,19 @@ func (l *limiter) enter(s *slot, address netip.Addr) (evicted *slot, refused *se
 // connectionsPerAddress is the name of the limit on the connections of one address.
 const connectionsPerAddress = "max_connections_per_address"
 
-func shareText(most, free, has int) string {
-	return strconv.Itoa(most) + ", of which " + strconv.Itoa(free) + " are free: an address that has " +
+func shareText(limit, free, has int) string {
+	return strconv.Itoa(limit) + ", of which " + strconv.Itoa(free) + " are free: an address that has " +
 		strconv.Itoa(has) + " gets no more"
 }
 
-// evictable returns the connection that makes room for u, or nil. It is a connection of the address that holds most if
-// that address holds more than u, else one of u. Called with mu held.
+// evictable returns the connection to evict for u, or nil: a connection of the address that holds most if that address
+// holds more than u, otherwise a connection of u. Called with mu held.
 func (l *limiter) evictable(u *addressUse, fits func(*slot) bool) *slot {
-	least := u.total() + 1
-	if l.served { // the loser's client comes back at once: without this it gets the place of another, and so on for ever
-		least++
+	minimum := u.total() + 1
+	if l.served { // the evicted client comes back at once, and would otherwise evict another, and so on for ever
+		minimum++
 	}
-	if len(l.idle) > 0 && l.idle[0].total() >= least {
+	if len(l.idle) > 0 && l.idle[0].total() >= minimum {
 		if s := l.idle[0].longestIdle(fits); s != nil {
 			return s
 		}
@@ -124,14 +125,14 @@ func (l *limiter) evictable(u *addressUse, fits func(*slot) bool) *slot {
 	return u.longestIdle(fits)
 }
 
-// leave takes the slot of a connection back, if it has one.
-func (l *limiter) leave(s *slot) {
+// free frees the slot of a connection, if it has one.
+func (l *limiter) free(s *slot) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.release(s)
 }
 
-// release is leave. Called with mu held.
+// release implements free. Called with mu held.
 func (l *limiter) release(s *slot) {
 	u := s.use
 	if u == nil {
@@ -152,8 +153,8 @@ func (l *limiter) release(s *slot) {
 	l.sort(u)
 }
 
-// beginCall counts a call of a connection, and may refuse it. A refused call counts too, until endCall: answering it
-// takes a stream. The caller ends the evicted connection, if there is one.
+// beginCall counts a call of a connection, and may refuse it. A refused call counts too, until endCall, because
+// answering it takes a stream. The caller ends the evicted connection, if there is one.
 func (l *limiter) beginCall(s *slot) (evicted *slot, refused *session.LimitError) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -228,7 +229,7 @@ func (l *limiter) held(address netip.Addr) int {
 	return 0
 }
 
-// setBusy notes that a connection begins to serve a session or a request. Each setBusy has its setIdle.
+// setBusy marks a connection as serving a session or a request. Each setBusy has its setIdle.
 func (l *limiter) setBusy(s *slot) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -239,7 +240,7 @@ func (l *limiter) setBusy(s *slot) {
 	s.busy++
 }
 
-// setIdle takes one setBusy back.
+// setIdle reverts one setBusy.
 func (l *limiter) setIdle(s *slot) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -249,7 +250,7 @@ func (l *limiter) setIdle(s *slot) {
 	}
 }
 
-// open returns how many connections, and calls on them, have a slot.
+// open returns the numbers of connections, and of calls on them, that have a slot.
 func (l *limiter) open() (connections, calls int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

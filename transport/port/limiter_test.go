@@ -10,8 +10,8 @@ import (
 
 func addressNumber(n int) netip.Addr { return netip.AddrFrom4([4]byte{192, 0, 2, byte(n)}) }
 
-// TestTheLongestIdleIsEvicted: when all slots are taken, a newcomer gets the slot of the longest idle connection of the
-// address that holds most.
+// TestTheLongestIdleIsEvicted: when all slots are in use, a newcomer gets the slot of the longest idle connection of
+// the address that holds most.
 func TestTheLongestIdleIsEvicted(t *testing.T) {
 	l := limiter{limits: Limits{Connections: 10}}
 	var many []*slot
@@ -62,7 +62,8 @@ func TestTheLongestIdleIsEvicted(t *testing.T) {
 	}
 }
 
-// TestAnAddressGetsItsShare: one address gets three quarters of the slots, and leaves room for addresses that hold few.
+// TestAnAddressGetsItsShare: one address gets three quarters of the slots, and leaves slots for addresses that hold
+// few.
 func TestAnAddressGetsItsShare(t *testing.T) {
 	l := limiter{limits: Limits{Connections: 1000}}
 	take := func(a netip.Addr) (got int) {
@@ -130,7 +131,7 @@ func TestTheLimiterAddsUp(t *testing.T) {
 				h := rapid.SampledFrom(in).Draw(t, "connection")
 				switch {
 				case what == 2:
-					l.leave(h.slot)
+					l.free(h.slot)
 					in = slices.DeleteFunc(in, func(o *connection) bool { return o == h })
 				case what == 3:
 					evicted, _ := l.beginCall(h.slot)

@@ -10,22 +10,22 @@ import (
 	"golang.org/x/time/rate"
 
 	"holdfast/session"
-	"holdfast/transport/gate"
+	"holdfast/transport/ratelimit"
 )
 
 const (
 	// refusalLogInterval keeps a flood of connections from becoming a flood of log lines.
 	refusalLogInterval = time.Second
-	// MaxRefusing is how many refused connections are served at once, until their calls were refused with a reason.
-	// Further refused connections are closed at once.
+	// MaxRefusing is the largest number of refused connections that are served at once, to refuse their calls with a
+	// reason. Further refused connections are closed at once.
 	MaxRefusing = 16
-	// RefusingWait is how long a refused connection is served.
+	// RefusingWait is the time for which a refused connection is served.
 	RefusingWait = 2 * time.Second
 )
 
-// limited is a listener that gives connections their slots. It serves a few of the refused connections for a moment, so
-// that their calls are refused with a reason, and closes the others at once. A connection that waited in the backlog
-// instead would look to its client like a dead node.
+// limited is a listener that assigns slots to connections. It serves a few of the refused connections for a moment, to
+// refuse their calls with a reason, and closes the others at once. A connection that waited in the backlog instead
+// would look to its client like a dead node.
 type limited struct {
 	net.Listener
 	port *Port
@@ -44,7 +44,7 @@ func (l *limited) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		c := l.port.newConn(accepted)
-		evicted, refused := l.port.limiter.enter(&c.slot, gate.AddressOf(accepted.RemoteAddr()))
+		evicted, refused := l.port.limiter.enter(&c.slot, ratelimit.AddressOf(accepted.RemoteAddr()))
 		if evicted != nil {
 			l.port.evict(evicted)
 		}
@@ -54,7 +54,7 @@ func (l *limited) Accept() (net.Conn, error) {
 	}
 }
 
-// refuse reports whether a connection without a slot is served nevertheless, so that its calls are refused with why.
+// refuse reports whether to serve a connection without a slot for a moment, to refuse its calls with why.
 func (l *limited) refuse(c *Conn, why *session.LimitError) (served bool) {
 	p := l.port
 	p.refused.Add(1)
@@ -75,28 +75,29 @@ func (l *limited) refuse(c *Conn, why *session.LimitError) (served bool) {
 	return true
 }
 
-// evict ends a connection that makes room for another. It does not wait.
+// evict ends a connection in favour of another. It does not wait.
 func (p *Port) evict(s *slot) {
 	p.evicted.Add(1)
 	go s.end()
 }
 
-// LimitConnections returns a listener that keeps at most so many connections of l open. When one more comes, it closes
+// LimitConnections returns a listener that keeps at most limit connections of l open. When one more comes, it closes
 // the oldest connection of the address that holds most.
-func LimitConnections(l net.Listener, most int) net.Listener {
-	return &bounded{Listener: l, limiter: limiter{limits: Limits{Connections: most}}}
+func LimitConnections(l net.Listener, limit int) net.Listener {
+	return &bounded{Listener: l, limiter: limiter{limits: Limits{Connections: limit}}}
 }
 
-// LimitClients is LimitConnections for a port whose connections are all in use. No address loses one to an address that
-// would then hold more: the newcomer takes the place of the oldest connection of its own address, and is refused when
-// that has none. So one address cannot end those of others again and again, nor do as many addresses as there are places
-// and one more.
+// LimitClients is LimitConnections for a port whose connections are all in use. A connection is not closed for an
+// address that would then hold more connections: the newcomer replaces the oldest connection of its own address, and is
+// refused when there is none. So neither one address, nor one more address than there are places, can close the
+// connections of others again and again.
 //
-// It also refuses further connections of an address that has perAddress already, 0 for no such limit. It does not close
-// one of the address's own for the newcomer: that client would come back, and close that of another.
-func LimitClients(l net.Listener, most, perAddress int, logger hclog.Logger) net.Listener {
+// The listener also refuses further connections of an address that already has perAddress, 0 for no such limit. It does
+// not close one of the address's own connections for the newcomer: the closed client would come back, and close that of
+// another client.
+func LimitClients(l net.Listener, limit, perAddress int, logger hclog.Logger) net.Listener {
 	return &bounded{
-		Listener: l, limiter: limiter{limits: Limits{Connections: most}, served: true}, perAddress: perAddress, logger: logger,
+		Listener: l, limiter: limiter{limits: Limits{Connections: limit}, served: true}, perAddress: perAddress, logger: logger,
 		log: rate.Sometimes{Interval: refusalLogInterval},
 	}
 }
@@ -109,7 +110,7 @@ type bounded struct {
 	log        rate.Sometimes
 }
 
-// full reports whether an address has as many connections as it may have.
+// full reports whether an address has its largest number of connections.
 func (b *bounded) full(address netip.Addr) bool {
 	return b.perAddress > 0 && address.IsValid() && b.limiter.held(address) >= b.perAddress
 }
@@ -121,7 +122,7 @@ func (b *bounded) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		address := gate.AddressOf(conn.RemoteAddr())
+		address := ratelimit.AddressOf(conn.RemoteAddr())
 		if b.full(address) {
 			b.refuse(conn, &session.LimitError{Name: connectionsPerAddress, Limit: strconv.Itoa(b.perAddress)})
 			continue
@@ -139,27 +140,27 @@ func (b *bounded) Accept() (net.Conn, error) {
 	}
 }
 
-// refuse closes a connection that gets no place. [LimitConnections] refuses none: each newcomer finds an older one.
+// refuse closes a connection that gets no slot. [LimitConnections] refuses none: each newcomer replaces an older one.
 func (b *bounded) refuse(conn net.Conn, why *session.LimitError) {
 	b.log.Do(func() {
 		b.logger.Warn("connection refused: over a limit", "limit", why.Name, "value", why.Limit,
 			"remote", conn.RemoteAddr().String())
 	})
-	_ = conn.Close() // nobody has it
+	_ = conn.Close() // the connection has no owner yet
 }
 
-// shutDownTime is how long the owner of an evicted connection may take to close it.
+// shutDownTime is the time that the owner of an evicted connection has to close it.
 const shutDownTime = time.Second
 
-// shutDown ends an evicted connection. Its owner reads the end and closes it: one that waits with the kernel's epoll
-// would not hear of a socket that is closed. If the owner reads nothing, the connection is closed without it.
+// shutDown ends an evicted connection. Its owner reads the end and closes the connection: an owner that waits with the
+// kernel's epoll would not notice a closed socket. If the owner reads nothing, shutDown closes the connection itself.
 func shutDown(conn net.Conn) {
 	halves, ok := conn.(interface {
 		CloseRead() error
 		CloseWrite() error
 	})
 	if !ok {
-		_ = conn.Close() // nobody waits for its end
+		_ = conn.Close() // no goroutine waits for its end
 		return
 	}
 	_ = halves.CloseWrite() // the other side may be gone
@@ -173,11 +174,11 @@ type boundedConn struct {
 	slot    slot
 }
 
-// NetConn returns the connection below.
+// NetConn returns the underlying connection.
 func (c *boundedConn) NetConn() net.Conn { return c.Conn }
 
-// Close closes the connection and gives its slot back.
+// Close closes the connection and frees its slot.
 func (c *boundedConn) Close() error {
-	c.limiter.leave(&c.slot)
+	c.limiter.free(&c.slot)
 	return c.Conn.Close()
 }

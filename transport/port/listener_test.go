@@ -103,8 +103,8 @@ func TestEvictedConnectionsAreShutDown(t *testing.T) {
 	}
 }
 
-// TestLimitClients: an address gets no more connections than it may have, and keeps those that it has. One that ends
-// makes room.
+// TestLimitClients: an address gets no more connections than it may have, and keeps those that it has. The end of one
+// frees a slot.
 func TestLimitClients(t *testing.T) {
 	network, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -183,8 +183,8 @@ func (c ofAddress) RemoteAddr() net.Addr {
 	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(c.from, 1))
 }
 
-// No address ends the only connection of another: when each address has one, a stranger is refused, and who comes back
-// takes its own place. An address that has more than its share gives way.
+// No address ends the only connection of another: when each address has one, a new address is refused, and one that
+// comes back gets its own slot. An address that has more than its share gives way.
 func TestOneAddressEndsNoOther(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		in := make(arrivals)

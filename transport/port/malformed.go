@@ -11,14 +11,14 @@ import (
 	"holdfast/session"
 )
 
-// malformedField is the number of the field in which a message carries the reason why it could not be read: the highest
-// number there is, which no message of ours has.
+// malformedField is the field in which a message carries the reason why it could not be decoded: the highest field
+// number, which no message of ours has.
 const malformedField = protowire.MaxValidNumber
 
 // maxReason bounds the reason in bytes.
 const maxReason = 256
 
-// Unmarshal reads a message. It hands an unreadable message on empty, with the reason in it, and [codec.unreadable]
+// Unmarshal decodes a message. It returns an undecodable message empty, with the reason in it, and [codec.unreadable]
 // turns the reason into a refusal that names the field. gRPC itself would refuse the message as INTERNAL, without a
 // detail.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
@@ -34,7 +34,7 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	return nil
 }
 
-// unreadable returns a [session.FieldError] for a message that could not be read, else nil.
+// unreadable returns a [session.FieldError] for a message that could not be decoded; otherwise nil.
 func (c codec) unreadable(m proto.Message) error {
 	unknown := m.ProtoReflect().GetUnknown()
 	if len(unknown) == 0 || !bytes.Contains(unknown, []byte(c.nonce)) {

@@ -1,5 +1,5 @@
-// Package port is what the client port and the peer port have in common: a gRPC server that bounds connections, calls
-// and waiting bytes, and ends in order.
+// Package port is the common part of the client port and the peer port: a gRPC server that bounds connections, calls
+// and waiting bytes, and stops in order.
 package port
 
 import (
@@ -22,43 +22,44 @@ import (
 )
 
 const (
-	// ConnectionTimeout is how long a new connection may take to set up HTTP/2.
+	// ConnectionTimeout is the time limit for the HTTP/2 setup of a new connection.
 	ConnectionTimeout = 5 * time.Second
-	// HardStopWait is how long handlers may take to end after their connections were closed.
+	// HardStopWait is the time that handlers have to end after their connections were closed.
 	HardStopWait = 2 * time.Second
 	// maxHeaderBytes bounds the headers of a call.
 	maxHeaderBytes = 16 << 10
-	// streamWindowBytes and connectionWindowBytes bound what a client may send ahead of the reader. gRPC's own windows
-	// grow with the speed of the link, up to 16 MiB a stream that may wait unread.
+	// streamWindowBytes and connectionWindowBytes bound the bytes that a client may send ahead of the reader. gRPC's
+	// own windows grow with the speed of the link, up to 16 MiB of unread bytes for each stream.
 	streamWindowBytes, connectionWindowBytes = 256 << 10, 1 << 20
-	// ReadPatience is how long a client may take nothing of what is written to it.
-	ReadPatience = 30 * time.Second
+	// ReadTimeout is the longest time for which a client may read nothing while bytes wait for it.
+	ReadTimeout = 30 * time.Second
 )
 
-// ErrHandlersLeft says that requests were still being served a while after their connections were closed.
+// ErrHandlersLeft says that requests were still running some time after their connections were closed.
 var ErrHandlersLeft = errors.New("requests did not end after their connections were closed")
 
-// Limits bound what clients may make a port hold. 0 is no limit, but for MessageBytes and StreamsPerConnection, which
-// must be positive.
+// Limits bound what a port holds for its clients. 0 is no limit, but MessageBytes and StreamsPerConnection must be
+// positive.
 type Limits struct {
 	// MessageBytes is the size of the largest message that a client may send.
 	MessageBytes int
-	// StreamsPerConnection is the number of calls under way on one connection. Further calls wait.
+	// StreamsPerConnection is the largest number of calls in flight on one connection. Further calls wait.
 	StreamsPerConnection int
-	// Connections is the number of connections. One more evicts an idle connection or is refused.
+	// Connections is the largest number of connections. One more evicts an idle connection or is refused.
 	Connections int
-	// ConnectionsPerAddress is the number of connections of one address.
+	// ConnectionsPerAddress is the largest number of connections of one address.
 	ConnectionsPerAddress int
-	// Calls is the number of calls under way on all connections. One more evicts an idle connection or is refused.
+	// Calls is the largest number of calls in flight on all connections. One more evicts an idle connection or is
+	// refused.
 	Calls int
-	// WaitingBytes is how many bytes of unread answers, requests under way and incomplete messages the port holds,
-	// beyond what the sessions of connections account for. Above it the connections that hold most end.
+	// WaitingBytes bounds the bytes of unread answers, requests in flight and incomplete messages, beyond the allowance
+	// of the connections' sessions. Above the bound, the connections with most bytes end.
 	WaitingBytes int
 }
 
 // Keepalive says when a port tests quiet connections.
 type Keepalive struct {
-	// Time is how long a connection is quiet before it is tested, Timeout how long the answer may take. gRPC allows no
+	// Time is the time after which a quiet connection is tested, Timeout the time limit for the answer. gRPC permits no
 	// Time below 1 s.
 	Time, Timeout time.Duration
 	// MinTime is the shortest interval at which a client may ping. A client that pings more often loses its connection.
@@ -68,37 +69,39 @@ type Keepalive struct {
 // Config configures a [Port].
 type Config struct {
 	Logger hclog.Logger
-	// Credentials of the transport; nil takes TLS from the listener, if that has TLS.
+	// Credentials of the transport; nil uses the listener's TLS, if it has any.
 	Credentials credentials.TransportCredentials
 	Limits      Limits
-	// RequestsPerStream is how many requests may be under way on one stream: each connection has room for them.
+	// RequestsPerStream is the largest number of requests in flight on one stream: the byte bound of each connection
+	// includes them.
 	RequestsPerStream int
-	// Patience is how long a client may take nothing of what is written to it; default [ReadPatience].
-	Patience  time.Duration
-	Keepalive Keepalive
-	// MaxIdle is how long a connection may have no stream; 0 is for ever.
+	// ReadTimeout is the longest time for which a client may read nothing while bytes wait for it; default
+	// [ReadTimeout].
+	ReadTimeout time.Duration
+	Keepalive   Keepalive
+	// MaxIdle is the longest time for which a connection may have no stream; 0 is no limit.
 	MaxIdle time.Duration
-	// Guard, when set, decides about each call once the port has room for it. Its interceptors return domain errors.
-	Guard Guard
-	// State is the node's state, which refusals of calls and streams carry; nil: none does.
+	// Authorizer, if set, authorizes each call that the port's limits admit. Its interceptors return domain errors.
+	Authorizer Authorizer
+	// State returns the node's state for refusals of calls and streams; nil: refusals carry no state.
 	State func() *holdfastv1.NodeState
 }
 
-// Guard decides about calls, around their handlers.
-type Guard interface {
+// Authorizer authorizes calls, around their handlers.
+type Authorizer interface {
 	Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error)
 	Stream(srv any, s grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error
 }
 
-// open is the guard of a port that has none.
+// open is the authorizer of a port without authorization.
 type open struct{}
 
-// Unary lets the call through.
+// Unary permits the call.
 func (open) Unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	return next(ctx, req)
 }
 
-// Stream lets the call through.
+// Stream permits the call.
 func (open) Stream(srv any, s grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 	return next(srv, s)
 }
@@ -109,15 +112,15 @@ type Port struct {
 	logger hclog.Logger
 	grpc   *grpc.Server
 	codec  codec
-	// limiter gives connections and calls their slots.
+	// limiter assigns slots to connections and calls.
 	limiter limiter
 	// ledger bounds the waiting bytes of connections; nil: there is no bound.
 	ledger *Ledger
-	// patience is how long a client may take nothing of what is written to it.
-	patience        time.Duration
+	// readTimeout is the longest time for which a client may read nothing while bytes wait for it.
+	readTimeout     time.Duration
 	maxMessageBytes int
 	state           func() *holdfastv1.NodeState
-	guard           Guard
+	authorizer      Authorizer
 
 	// stopping is closed when Halt begins: streams end.
 	stopping chan struct{}
@@ -130,47 +133,47 @@ type Port struct {
 
 // counters count connections and calls.
 type counters struct {
-	// refusing is how many refused connections are served now, until their calls were refused with a reason.
+	// refusing is the number of refused connections that are being served, to refuse their calls with a reason.
 	refusing atomic.Int64
-	// refused counts refused connections, refusedPerAddress those of them whose address was at its own limit.
+	// refused counts refused connections, refusedPerAddress those among them whose address was at its own limit.
 	refused, refusedPerAddress atomic.Uint64
-	// evicted counts connections that made room for others.
+	// evicted counts connections that were closed in favour of others.
 	evicted              atomic.Uint64
 	callsRefused, panics atomic.Uint64
 }
 
 // Stats are gauges and counters of a port.
 type Stats struct {
-	// Connections are open now, Calls under way on them.
+	// Connections is the number of open connections, Calls of calls in flight on them.
 	Connections, Calls int64
 	// Refused counts connections refused because there were too many, RefusedCalls calls.
 	Refused, RefusedCalls uint64
-	// Evicted counts idle connections that made room for others.
+	// Evicted counts idle connections that were closed in favour of others.
 	Evicted uint64
 	// RefusedPerAddress counts the refused connections whose address was at its own limit.
 	RefusedPerAddress uint64
-	// Waiting is how many bytes wait, as [Limits.WaitingBytes] counts them.
+	// Waiting is the number of waiting bytes, as [Limits.WaitingBytes] counts them.
 	Waiting int64
-	// Overfull counts connections ended for their own waiting bytes, Relieved those ended for the port's.
+	// Overfull counts connections that ended for their own waiting bytes, Relieved for the port's.
 	Overfull, Relieved uint64
-	// Panics counts handlers that panicked; each is a fault of the program.
+	// Panics counts handlers that panicked; each is a bug.
 	Panics uint64
 }
 
-// New returns a port that serves nothing yet.
+// New returns a port without services.
 func New(c Config) *Port {
 	p := &Port{
 		logger:          c.Logger,
 		codec:           newCodec(),
 		limiter:         limiter{limits: c.Limits},
-		patience:        cmp.Or(c.Patience, ReadPatience),
+		readTimeout:     cmp.Or(c.ReadTimeout, ReadTimeout),
 		maxMessageBytes: c.Limits.MessageBytes,
 		state:           c.State,
-		guard:           open{},
+		authorizer:      open{},
 		stopping:        make(chan struct{}),
 	}
-	if c.Guard != nil {
-		p.guard = c.Guard
+	if c.Authorizer != nil {
+		p.authorizer = c.Authorizer
 	}
 	if c.Limits.WaitingBytes > 0 {
 		p.ledger = NewLedger(int64(c.Limits.WaitingBytes), c.RequestsPerStream)
@@ -181,7 +184,8 @@ func New(c Config) *Port {
 	options := []grpc.ServerOption{
 		grpc.Creds(c.Credentials),
 		grpc.ConnectionTimeout(ConnectionTimeout),
-		// Twice the limit, so that inspect refuses a message a little above it by name: gRPC's own refusal has no detail.
+		// Twice the limit, so that inspect can name the limit for a message slightly above: gRPC's own refusal has no
+		// detail.
 		grpc.MaxRecvMsgSize(2 * c.Limits.MessageBytes),
 		grpc.MaxConcurrentStreams(uint32(c.Limits.StreamsPerConnection)),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
@@ -195,7 +199,7 @@ func New(c Config) *Port {
 				Time: c.Keepalive.Time, Timeout: c.Keepalive.Timeout, MaxConnectionIdle: c.MaxIdle,
 			},
 		),
-		// gRPC's own default closes the connection of a client that pings more often than every 5 minutes.
+		// gRPC's default closes the connection of a client that pings more often than every 5 minutes.
 		grpc.KeepaliveEnforcementPolicy(
 			keepalive.EnforcementPolicy{MinTime: c.Keepalive.MinTime, PermitWithoutStream: true},
 		),
@@ -215,7 +219,7 @@ func (p *Port) RegisterService(desc *grpc.ServiceDesc, service any) {
 	p.grpc.RegisterService(desc, service)
 }
 
-// GetServiceInfo returns the registered services: gRPC's reflection asks for them.
+// GetServiceInfo returns the registered services, for gRPC's reflection.
 func (p *Port) GetServiceInfo() map[string]grpc.ServiceInfo { return p.grpc.GetServiceInfo() }
 
 // Serve accepts connections until Halt; the error is nil then. It closes listener.
@@ -227,14 +231,14 @@ func (p *Port) Serve(listener net.Listener) error {
 	return err
 }
 
-// Pump runs f, which reads or writes a stream, in a goroutine that Halt waits for.
+// Pump runs f, which reads or writes a stream, in a goroutine for which Halt waits.
 func (p *Port) Pump(f func()) { p.pumps.Go(f) }
 
 // Stopping is closed when Halt begins: streams end.
 func (p *Port) Stopping() <-chan struct{} { return p.stopping }
 
 // Halt ends streams, lets other requests finish until ctx ends, then closes every connection. It returns when no
-// handler is left, or [ErrHandlersLeft] when some are left a while after that.
+// handler is left, or [ErrHandlersLeft] when some are left after a further wait.
 func (p *Port) Halt(ctx context.Context) error {
 	p.stop.Do(func() { close(p.stopping) })
 	ended := make(chan struct{})
@@ -248,7 +252,7 @@ func (p *Port) Halt(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 	}
-	go p.grpc.Stop() // makes GracefulStop return; itself it waits for handlers
+	go p.grpc.Stop() // makes GracefulStop return; Stop itself waits for handlers
 	last := time.NewTimer(HardStopWait)
 	defer last.Stop()
 	select {
@@ -259,7 +263,7 @@ func (p *Port) Halt(ctx context.Context) error {
 	}
 }
 
-// Stats returns the gauges and counters of now.
+// Stats returns the present gauges and counters.
 func (p *Port) Stats() Stats {
 	connections, calls := p.limiter.open()
 	s := Stats{

@@ -7,8 +7,9 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// ahead is a request for entries that this node sends a follower before it has written the entries itself (R8). It is
-// the request that Raft makes once they are written, and its outcome is the outcome of Raft's.
+// ahead is a request for entries that this node sends to a follower before it has written the entries itself (R8
+// entries sent ahead). It is the same request that Raft makes after the write, and its outcome becomes the outcome of
+// Raft's request.
 type ahead struct {
 	at      raft.ServerAddress
 	request raft.AppendEntriesRequest
@@ -18,30 +19,30 @@ type ahead struct {
 	err    error
 }
 
-// load is entries to send ahead, and the index that Raft knew to be committed then.
+// load has entries to send ahead, and the commit index that Raft knew at that time.
 type load struct {
 	entries []*raft.Log
 	commit  uint64
 }
 
-// Ahead sends entries that this node is about to write as the leader of their term. It sends them to each follower that
-// has acknowledged the entry before the first of them, if that one is of the same term (R8), or that is about to.
-// Entries that are not commands wait for Raft. Ahead does not wait for a follower.
+// Ahead sends entries that this node is about to write as the leader of their term. A follower gets them if it has
+// acknowledged the entry before the first of them, and this entry is of the same term (R8), or if it is about to get
+// that entry ahead. Entries that are not commands wait for Raft. Ahead does not wait for a follower.
 //
-// The caller writes the entries next. It is the goroutine on which Raft writes, so that the entries follow the last one
-// of the log, and commit is the index that Raft knows to be committed.
+// The caller writes the entries next. It must be the goroutine on which Raft writes, so that the entries follow the
+// last one of the log, and commit is the index that Raft knows to be committed.
 func (n *Notices) Ahead(entries []*raft.Log, commit uint64) {
 	if !commands(entries) || len(first(entries)) < len(entries) || !n.leads(entries[0].Term) {
 		return
 	}
 	if n.launch(entries, commit) {
-		// The goroutines that send are runnable on this processor, and the caller is about to write on it. Without this
-		// turn they would wait until another processor has woken up, which is a tenth of an open.
+		// The sending goroutines are runnable on this processor, and the caller is about to write on it. Without
+		// Gosched they would wait until another processor has woken up, which takes a tenth of the time of an open.
 		runtime.Gosched()
 	}
 }
 
-// launch starts what can go ahead, and reports whether that is anything.
+// launch starts the requests that can go ahead, and reports whether there are any.
 func (n *Notices) launch(entries []*raft.Log, commit uint64) (started bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -50,7 +51,7 @@ func (n *Notices) launch(entries []*raft.Log, commit uint64) (started bool) {
 	}
 	next := &load{commit: commit}
 	for _, f := range n.followers {
-		if !f.takes(entries[0]) {
+		if !f.accepts(entries[0]) {
 			continue
 		}
 		if next.entries == nil {
@@ -67,21 +68,22 @@ func (n *Notices) launch(entries []*raft.Log, commit uint64) (started bool) {
 	return started
 }
 
-// takes reports whether the follower has the entry just before e, or is about to get it ahead. Called with Notices.mu
+// accepts reports whether the follower has the entry just before e, or is about to get it ahead. Called with Notices.mu
 // held.
-func (f *follower) takes(e *raft.Log) bool {
+func (f *follower) accepts(e *raft.Log) bool {
 	if f.sending != nil {
 		return f.term == e.Term && f.sending.last()+1 == e.Index
 	}
 	return f.follows(e)
 }
 
-// commands reports whether all entries are commands. Others change what Raft itself does, and are rare.
+// commands reports whether all entries are commands. Other entries change Raft's own state, and are rare.
 func commands(entries []*raft.Log) bool {
 	return !slices.ContainsFunc(entries, func(e *raft.Log) bool { return e.Type != raft.LogCommand })
 }
 
-// copied returns copies of entries. On a leader each entry is a part of a future, which it would keep in memory.
+// copied returns copies of entries. On a leader each entry is a part of a future, which a reference would keep in
+// memory.
 func copied(entries []*raft.Log) []*raft.Log {
 	all := make([]raft.Log, len(entries))
 	copies := make([]*raft.Log, len(entries))
@@ -98,7 +100,7 @@ func (f *follower) follows(e *raft.Log) bool {
 	return f.term == e.Term && f.hasTerm == e.Term && f.has+1 == e.Index
 }
 
-// goAhead returns the request that brings the follower entries behind the one that it has. Called with Notices.mu held.
+// goAhead returns the request with entries after the follower's newest one. Called with Notices.mu held.
 func (f *follower) goAhead(b *load) *ahead {
 	a := &ahead{at: f.at, request: f.as, done: make(chan struct{})}
 	a.request.PrevLogEntry, a.request.PrevLogTerm = f.has, f.hasTerm
@@ -108,7 +110,7 @@ func (f *follower) goAhead(b *load) *ahead {
 	return a
 }
 
-// carry sends a follower what goes ahead, and what waits for that.
+// carry sends a request ahead, and then the entries that wait for its end.
 func (n *Notices) carry(f *follower, a *ahead) {
 	for a != nil {
 		a.err = n.transport.NetworkTransport.AppendEntries(f.id, a.at, &a.request, &a.answer)
@@ -118,7 +120,7 @@ func (n *Notices) carry(f *follower, a *ahead) {
 	}
 }
 
-// carried notes how a request ended, and returns the next one, nil if there is none.
+// carried records the outcome of a request, and returns the next one; nil for none.
 func (n *Notices) carried(f *follower, a *ahead) *ahead {
 	leads := n.leads(f.term)
 	n.mu.Lock()
@@ -128,7 +130,7 @@ func (n *Notices) carried(f *follower, a *ahead) *ahead {
 	if a.err != nil || !a.answer.Success {
 		return nil
 	}
-	n.stats.Ahead++
+	n.stats.Pipelined++
 	f.acknowledged(&a.request)
 	n.start(f)
 	if waits == nil || !leads || n.closed || f.term != n.term || !f.follows(waits.entries[0]) {
@@ -137,8 +139,8 @@ func (n *Notices) carried(f *follower, a *ahead) *ahead {
 	return f.goAhead(waits)
 }
 
-// sent returns the request that went ahead of a request of Raft's for the same entries, nil if there is none. A request
-// for other entries says that Raft takes another way, so what went ahead is forgotten.
+// sent returns the request that went ahead of Raft's request for the same entries; nil for none. A request for other
+// entries shows that Raft has changed course, so sent forgets the request that went ahead.
 func (n *Notices) sent(id raft.ServerID, at raft.ServerAddress, r *raft.AppendEntriesRequest) *ahead {
 	if len(r.Entries) == 0 {
 		return nil
@@ -159,7 +161,7 @@ func (n *Notices) sent(id raft.ServerID, at raft.ServerAddress, r *raft.AppendEn
 
 func (a *ahead) last() uint64 { return a.request.PrevLogEntry + uint64(len(a.request.Entries)) }
 
-// is reports whether r asks the same of the same follower. An entry is known by its index and its term.
+// is reports whether r is the same request to the same follower. Index and term identify an entry.
 func (a *ahead) is(at raft.ServerAddress, r *raft.AppendEntriesRequest) bool {
 	n := len(r.Entries)
 	return a.at == at && a.request.Term == r.Term && a.request.PrevLogEntry == r.PrevLogEntry &&
@@ -167,7 +169,8 @@ func (a *ahead) is(at raft.ServerAddress, r *raft.AppendEntriesRequest) bool {
 		a.request.Entries[n-1].Term == r.Entries[n-1].Term
 }
 
-// appendEntries sends a request of Raft's, unless the same has gone ahead of it: then that one's outcome is the answer.
+// appendEntries sends a request of Raft, unless the same request has gone ahead: then the outcome of that one is the
+// answer.
 func (n *Notices) appendEntries(id raft.ServerID, at raft.ServerAddress, r *raft.AppendEntriesRequest,
 	answer *raft.AppendEntriesResponse,
 ) error {

@@ -68,7 +68,7 @@ func TestR8EntriesGoAhead(t *testing.T) {
 		}
 		n.Landed(7, 6)
 		n.expect("of what went ahead", n.told(soon), 6)
-		if stats := n.Stats(); stats.Ahead != 1 {
+		if stats := n.Stats(); stats.Pipelined != 1 {
 			t.Errorf("counted %+v", stats)
 		}
 		if !n.goesAhead(entries(7, 7, 7), 6) {

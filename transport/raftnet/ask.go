@@ -14,9 +14,9 @@ import (
 // ErrRefused says that no process listens at an address.
 var ErrRefused = errors.New("connection refused")
 
-// Ask sends a question to the member at address, as Raft's configuration has it, and returns the answer of the node.
-// Everything may take until the deadline of ctx, and at most Config.HandshakeTimeout. The error is [ErrRefused] when no
-// process listens where the member may be.
+// Ask sends a question to the member at address, an address of Raft's configuration, and returns the node's answer. It
+// ends at the deadline of ctx, and after Config.HandshakeTimeout at the latest. The error is [ErrRefused] when no
+// process listens at any address of the member.
 func (l *Layer) Ask(ctx context.Context, address raft.ServerAddress, question []byte) ([]byte, error) {
 	host, want, err := Split(address)
 	if err != nil {
@@ -31,17 +31,17 @@ func (l *Layer) Ask(ctx context.Context, address raft.ServerAddress, question []
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	told := make(chan asked, len(hosts))
-	for _, at := range hosts { // at the same time: an address where nothing answers costs the other one no time
+	answers := make(chan addressAnswer, len(hosts))
+	for _, at := range hosts { // at the same time, so that a silent address does not delay the other one
 		go func() {
 			answer, err := l.askAt(ctx, at, want, question)
-			told <- asked{answer, err}
+			answers <- addressAnswer{answer, err}
 		}()
 	}
 	refused := 0
 	var failed error
 	for range hosts {
-		a := <-told
+		a := <-answers
 		if a.err == nil {
 			return a.answer, nil
 		}
@@ -56,13 +56,13 @@ func (l *Layer) Ask(ctx context.Context, address raft.ServerAddress, question []
 	return nil, failed
 }
 
-// asked is what one address has answered.
-type asked struct {
+// addressAnswer is the answer from one address.
+type addressAnswer struct {
 	answer []byte
 	err    error
 }
 
-// askAt asks the node at one address, which must be the wanted member.
+// askAt sends the question to the node at one address, which must be the wanted member.
 func (l *Layer) askAt(ctx context.Context, host string, want Directory, question []byte) ([]byte, error) {
 	met, err := l.exchange(ctx, host, codeAsk, want, question)
 	if err != nil {

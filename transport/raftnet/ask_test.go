@@ -28,7 +28,7 @@ func layerOn(t *testing.T, n *simnet.Network, name string, node session.Node, ch
 	}
 	cfg := Config{
 		ClusterID: "c", Node: node, Advertise: name + ":1", Listener: port, Dial: host.Dial, Key: Key{byte(node)},
-		Asked: func(from session.Node, on Directory, question []byte) []byte {
+		OnQuery: func(from session.Node, on Directory, question []byte) []byte {
 			return fmt.Appendf(nil, "%d on %v asks %s", from, on, question)
 		},
 	}
@@ -107,7 +107,7 @@ func TestAsk(t *testing.T) {
 func TestAskWaits(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		n := simnet.New(nil)
-		a := layerOn(t, n, "a", 1, func(c *Config) { c.Asked = nil })
+		a := layerOn(t, n, "a", 1, func(c *Config) { c.OnQuery = nil })
 		b := layerOn(t, n, "b", 2, func(c *Config) { c.Waits = true })
 		accepting(a)
 		accepting(b)
@@ -169,7 +169,7 @@ func TestAskEndsInTime(t *testing.T) {
 	}
 }
 
-// TestLinks counts the connections of a node, and tells who ended the last one.
+// TestLinks counts the connections of a node, and reports who ended the last one.
 func TestLinks(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		n := simnet.New(nil)

@@ -13,50 +13,50 @@ import (
 )
 
 const (
-	// TermLeap bounds how far the term of a request may be above the newest term that a node knows of.
+	// TermLeap bounds how far the term of a request may be above the newest term that a node knows.
 	//
-	// Raft takes any newer term at once, and never goes back to an older one. Three requests of a stranger with a term
-	// of 2^64 - 2 ended a cluster for good, because no next term was left. With the bound, a request raises a term by
-	// this much at most. A node writes each new term to its disk, so the 2^44 requests that would use up all terms take
-	// centuries.
+	// Raft accepts any newer term at once, and never goes back to an older one. Without the bound, three requests of an
+	// attacker with a term of 2^64 - 2 ended a cluster for good, because no next term was left. With the bound, a
+	// request raises a term by at most TermLeap. A node writes each new term to its disk, so the 2^44 requests that
+	// would use up all terms take centuries.
 	//
-	// An honest request is further above only where a node heard of no other node for a million elections: 12 days of
-	// nothing but elections with the default times, 90 minutes with the smallest. Such a node is not shut out: it
-	// learns the term from nodes that it dials itself, which no stranger can influence. Without a leader it stands for
-	// election, and the answers to its requests for votes tell the term. While it has no vote or no leader it meets the
-	// other nodes, whose answers tell the term too ([Checks.Term]).
+	// An honest request exceeds the bound only if a node was cut off from all others for a million elections: 12 days
+	// of nothing but elections with the default times, 90 minutes with the smallest. Such a node is not shut out: it
+	// learns the term from nodes that it dials itself, which no attacker can influence. Without a leader it campaigns
+	// for election, and the answers to its requests for votes carry the term. While it has no vote or no leader it
+	// meets the other nodes, whose answers carry the term too ([Checks.Term]).
 	//
-	// No bound on requests could do without that: of two nodes, one may be raised above any bound by requests that the
-	// other never got, and each would refuse the other for good.
+	// Every bound on requests needs this second way: requests that reached only one of two nodes may raise its term
+	// above any bound, and each node would refuse the other for good.
 	TermLeap = 1 << 20
-	// FarTerm is the highest term that this node accepts in an answer or a meeting from a node that it dialled. It
-	// leaves as many terms above it as below.
+	// FarTerm is the highest term that this node accepts in an answer or a meeting from a node that it dialled. Half of
+	// all terms are above it.
 	FarTerm = 1 << 62
-	// maxIndex is the highest valid index of an entry: a million entries a second reach it after 146,000 years.
+	// maxIndex is the highest valid index of an entry: at a million entries a second it is reached after 146,000 years.
 	maxIndex = 1 << 62
 )
 
-// Checks are the facts that messages of other nodes are checked against. Functions are called from several goroutines,
-// and must not wait for Raft.
+// Checks are the facts against which messages of other nodes are checked. Several goroutines call the functions, which
+// must not wait for Raft.
 type Checks struct {
-	// Term returns the newest term that this node knows of: its own, or a term that a node which it dialled told it.
+	// Term returns the newest term that this node knows: its own, or a term from a node that it dialled.
 	Term func() uint64
-	// Command returns what is wrong with the payload of a command, nil if it is valid; nil accepts any payload.
+	// Command returns an error for an invalid payload of a command; nil accepts any payload.
 	Command func(payload []byte) error
-	// Saw, if set, is told how far the directory of a node has come, by the answers of that node to requests of this one.
+	// Saw, if set, is called with the position of a node's directory, from the node's answers to requests of this one.
 	Saw    func(Directory, Position)
 	Logger hclog.Logger
 }
 
-// Checked is Raft's transport with checks: it checks what other nodes say before Raft acts on it, where Raft itself
-// checks nothing. A refused request is answered with an error; a refused answer is an error of the call.
+// Checked is Raft's transport with checks: where Raft itself checks nothing, Checked checks messages of other nodes
+// before Raft acts on them. It answers an invalid request with an error, and returns an error for an invalid answer.
 type Checked struct {
 	*Transport
 	checks Checks
 	out    chan raft.RPC
-	told   rate.Sometimes
+	logged rate.Sometimes
 	beat   beat
-	// followed is the newest term of a leader whose request Raft's main goroutine has taken.
+	// followed is the newest term of a leader whose request Raft's main goroutine has received.
 	followed atomic.Uint64
 
 	done    chan struct{}
@@ -70,7 +70,7 @@ var (
 	_ raft.WithClose   = (*Checked)(nil)
 )
 
-// NewChecked takes over transport, and starts a goroutine that Close ends.
+// NewChecked wraps transport, and starts a goroutine that Close ends.
 func NewChecked(transport *Transport, checks Checks) *Checked {
 	if checks.Logger == nil {
 		checks.Logger = hclog.NewNullLogger()
@@ -79,7 +79,7 @@ func NewChecked(transport *Transport, checks Checks) *Checked {
 		Transport: transport,
 		checks:    checks,
 		out:       make(chan raft.RPC),
-		told:      rate.Sometimes{Interval: refusalLogInterval},
+		logged:    rate.Sometimes{Interval: refusalLogInterval},
 		beat:      make(beat, 1),
 		done:      make(chan struct{}),
 	}
@@ -111,7 +111,7 @@ func (c *Checked) run() {
 	}
 }
 
-// pass gives a valid request to Raft's main goroutine, and waits until it takes it.
+// pass waits until Raft's main goroutine receives a valid request.
 func (c *Checked) pass(rpc raft.RPC) {
 	select {
 	case c.out <- rpc:
@@ -125,9 +125,10 @@ func (c *Checked) pass(rpc raft.RPC) {
 	}
 }
 
-// SetHeartbeatHandler sets the handler of valid heartbeats. Raft would take all of them beside its main goroutine. The
-// first heartbeat of a term goes to Raft's main goroutine. Otherwise a leader's main goroutine would not notice that it
-// leads no more, and would write the next command as an entry of the *other* leader's term (test/raft has the trap).
+// SetHeartbeatHandler sets the handler of valid heartbeats. Raft handles heartbeats outside its main goroutine. Checked
+// sends the first heartbeat of a term to Raft's main goroutine: otherwise the main goroutine of a deposed leader would
+// not notice that it no longer leads, and would write the next command as an entry of the *other* leader's term
+// (test/raft has the trap).
 func (c *Checked) SetHeartbeatHandler(handle func(raft.RPC)) {
 	c.Transport.SetHeartbeatHandler(func(rpc raft.RPC) {
 		if c.refused(rpc) {
@@ -146,18 +147,18 @@ func (c *Checked) refused(rpc raft.RPC) bool {
 	err := c.request(rpc.Command)
 	if err != nil {
 		err = fmt.Errorf("refused: %w", err)
-		c.tell(rpc.Command, err)
+		c.logRefused(rpc.Command, err)
 		rpc.Respond(nil, err)
 	}
 	return err != nil
 }
 
-func (c *Checked) tell(message any, err error) {
+func (c *Checked) logRefused(message any, err error) {
 	var from raft.RPCHeader
 	if m, ok := message.(raft.WithRPCHeader); ok {
 		from = m.GetRPCHeader()
 	}
-	c.told.Do(func() {
+	c.logged.Do(func() {
 		c.checks.Logger.Warn("raft message refused", "from", string(from.ID), "message", fmt.Sprintf("%T", message),
 			"error", err)
 	})
@@ -198,9 +199,9 @@ func (c *Checked) InstallSnapshot(id raft.ServerID, at raft.ServerAddress, r *ra
 	return c.answered(err, a, a.Term)
 }
 
-// saw notes how far a node has come, if it said yes. Raft's address of the node names the directory, and the greeting has
-// proven it.
-func (c *Checked) saw(yes bool, node raft.ServerAddress, at Position) { //nolint:revive // flag-parameter: the answer
+// saw records the position of a node that has answered yes. Raft's address of the node names the directory, and the
+// greeting has proven it.
+func (c *Checked) saw(yes bool, node raft.ServerAddress, at Position) { //nolint:revive // flag-parameter: an answer
 	if !yes || c.checks.Saw == nil {
 		return
 	}
@@ -209,20 +210,20 @@ func (c *Checked) saw(yes bool, node raft.ServerAddress, at Position) { //nolint
 	}
 }
 
-// answered returns what is wrong with an answer. An answer comes from a node that this node dialled, at an address of
-// its own configuration. So its term may be any that leaves room for more.
+// answered returns an error for an invalid answer. An answer comes from a node that this node dialled, at an address of
+// its own configuration, so its term may be any up to FarTerm.
 func (c *Checked) answered(err error, answer any, term uint64) error {
 	if err != nil || term <= FarTerm {
 		return err
 	}
 	if err = c.leap(term); err != nil {
 		err = fmt.Errorf("answer refused: %w", err)
-		c.tell(answer, err)
+		c.logRefused(answer, err)
 	}
 	return err
 }
 
-// request returns what is wrong with a request.
+// request returns an error for an invalid request.
 func (c *Checked) request(command any) error {
 	switch r := command.(type) {
 	case *raft.AppendEntriesRequest:
@@ -237,7 +238,7 @@ func (c *Checked) request(command any) error {
 	return nil // a TimeoutNow names only its sender
 }
 
-// leap returns an error for a term that is too far above the newest term that this node knows of.
+// leap returns an error for a term too far above the newest term that this node knows.
 func (c *Checked) leap(term uint64) error {
 	if known := c.checks.Term(); term > known && term-known > TermLeap {
 		return &malformed{
@@ -248,8 +249,8 @@ func (c *Checked) leap(term uint64) error {
 	return nil
 }
 
-// candidate returns what is wrong with what a candidate says of its log: the term of its election must be above all
-// terms in its log.
+// candidate returns an error for an invalid log of a candidate: the term of its election must be above all terms in its
+// log.
 func candidate(term, index, last uint64) error {
 	switch {
 	case last >= term && term > 0:
@@ -260,8 +261,8 @@ func candidate(term, index, last uint64) error {
 	return nil
 }
 
-// entries returns what is wrong with the entries of a request. They must follow each other and the entry before them.
-// Raft looks for no entry before the first of a log, and would store one with any index there.
+// entries returns an error for invalid entries of a request. The entries must follow each other and the entry before
+// them. Raft checks for no entry before the first of a log, and would store an entry with any index there.
 func (c *Checked) entries(r *raft.AppendEntriesRequest) error {
 	switch {
 	case r.PrevLogTerm > r.Term:
@@ -290,8 +291,8 @@ func (c *Checked) entries(r *raft.AppendEntriesRequest) error {
 	return nil
 }
 
-// entry returns what is wrong with one entry. Raft panics at an unknown type, and at a configuration that it cannot
-// read.
+// entry returns an error for an invalid entry. Raft panics at an unknown type, and at a configuration that it cannot
+// decode.
 func (c *Checked) entry(e *raft.Log) error {
 	switch e.Type {
 	case raft.LogCommand:
@@ -308,7 +309,8 @@ func (c *Checked) entry(e *raft.Log) error {
 	return &malformed{what: fmt.Sprintf("an entry of type %d", e.Type)}
 }
 
-// installs returns what is wrong with a snapshot's request. Raft panics at a configuration that it cannot read.
+// installs returns an error for an invalid request to install a snapshot. Raft panics at a configuration that it cannot
+// decode.
 func installs(r *raft.InstallSnapshotRequest) error {
 	switch {
 	case r.SnapshotVersion < raft.SnapshotVersionMax:
@@ -323,8 +325,8 @@ func installs(r *raft.InstallSnapshotRequest) error {
 	return checkConfiguration(r.Configuration)
 }
 
-// checkConfiguration returns what is wrong with a configuration as Raft writes it. It is scanned first, as messages
-// are, because it goes through the same decoder.
+// checkConfiguration returns an error for an invalid encoded configuration. The scanner checks it first, as it checks
+// messages, because the same decoder reads it.
 func checkConfiguration(b []byte) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -146,8 +146,8 @@ func TestInvalidRequestsAreRefused(t *testing.T) {
 	}
 }
 
-// TestAnswersOfAbsurdTerms: an answer may tell any term that leaves room for more, and no higher one unless it is close
-// to the known term.
+// TestAnswersOfAbsurdTerms: an answer may have any term far enough below the maximum, and no higher one unless it is
+// close to the known term.
 func TestAnswersOfAbsurdTerms(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		network := pipes{}

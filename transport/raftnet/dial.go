@@ -16,11 +16,11 @@ import (
 )
 
 // Dial connects to the node at address and does the handshake. If Config.Elsewhere knows another address of the node,
-// Dial tries that one first, for half of the time: the directory in address makes sure of the node. The error is a
+// Dial tries that one first, for half of the time: the directory in address identifies the node. The error is a
 // [session.ErrWrongCluster] when either side refused the other, and net.ErrClosed after Close. While the layer is
-// suspended it dials no node.
+// suspended, Dial connects to no node.
 //
-// The connection is dialled again when it is used after a long silence.
+// The connection is renewed when it is used after a long silence.
 func (l *Layer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
 	find := func(timeout time.Duration) (net.Conn, error) { return l.find(address, timeout) }
 	conn, err := find(timeout)
@@ -28,10 +28,10 @@ func (l *Layer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Con
 		return nil, err
 	}
 	c := newRenewed(conn, find)
-	return &called{guarded: guarded{Conn: c}, revive: c.renew, probe: c.probe}, nil
+	return &called{scannedConn: scannedConn{Conn: c}, revive: c.renew, probe: c.probe}, nil
 }
 
-// find connects to the node at address, or where Config.Elsewhere says, and does the handshake.
+// find connects to the node at address, or at the address from Config.Elsewhere, and does the handshake.
 func (l *Layer) find(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
 	host, want, err := Split(address)
 	if err != nil {
@@ -69,8 +69,8 @@ func (l *Layer) reach(host string, want Directory, timeout time.Duration) (net.C
 	return conn, err
 }
 
-// introduce connects to the node at host and does the handshake. want is the directory that the node must run on, 0 for
-// any.
+// introduce connects to the node at host and does the handshake. want is the directory on which the node must run; 0
+// for any.
 func (l *Layer) introduce(ctx context.Context, host string, code byte, want Directory,
 	timeout time.Duration,
 ) (net.Conn, greeting, error) {
@@ -107,8 +107,8 @@ func (l *Layer) dial(ctx context.Context, address string, timeout time.Duration)
 	return l.track(raw)
 }
 
-// greetFirst is the dialler's side of the handshake. It returns the other side's greeting, whose directory is proven. It
-// proves its own to nobody but the directory that it wants: a node elsewhere could pass the proof on.
+// greetFirst is the dialler's side of the handshake. It returns the other side's greeting, with a proven directory. It
+// proves its own directory only to the directory that it wants: another node could pass the proof on.
 func (l *Layer) greetFirst(conn net.Conn, code byte, want Directory, timeout time.Duration) (greeting, error) {
 	if err := conn.SetDeadline(time.Now().Add(min(timeout, l.cfg.HandshakeTimeout))); err != nil {
 		return greeting{}, err
@@ -141,7 +141,7 @@ func (l *Layer) greetFirst(conn net.Conn, code byte, want Directory, timeout tim
 	if _, err = conn.Write(l.report(theirs.directory, sideDialler, append(said, known.bytes()...))); err != nil {
 		return theirs, fmt.Errorf("greeting: %w", err)
 	}
-	if err = l.tell(theirs, true, known); err != nil {
+	if err = l.reportKnown(theirs, true, known); err != nil {
 		return theirs, err
 	}
 	return theirs, conn.SetDeadline(time.Time{})
@@ -156,10 +156,10 @@ func (l *Layer) greeting(code byte) greeting {
 	return g
 }
 
-// errSuspended says that Suspend closed the network.
+// errSuspended says that Suspend has closed the network.
 var errSuspended = errors.New("raft's network is suspended on this node")
 
-// add adds c to what Close and Suspend close. Its error is net.ErrClosed after Close.
+// add adds c to the connections that Close and Suspend close. Its error is net.ErrClosed after Close.
 func (l *Layer) add(c io.Closer) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -179,7 +179,7 @@ func (l *Layer) remove(c io.Closer) {
 	delete(l.open, c)
 }
 
-// track returns raw as a connection that Close and Suspend close. After either, it closes raw and returns an error.
+// track wraps raw in a connection that Close and Suspend close. After either call, it closes raw and returns an error.
 func (l *Layer) track(raw net.Conn) (net.Conn, error) {
 	c := &tracked{Conn: raw, layer: l}
 	if err := l.add(c); err != nil {
@@ -189,14 +189,14 @@ func (l *Layer) track(raw net.Conn) (net.Conn, error) {
 	return c, nil
 }
 
-// tracked is a connection that the layer forgets when it is closed.
+// tracked is a connection that removes itself from the layer when it is closed.
 type tracked struct {
 	net.Conn
 	layer *Layer
 	once  sync.Once
 }
 
-// NetConn returns the connection that is tracked.
+// NetConn returns the underlying connection.
 func (c *tracked) NetConn() net.Conn { return c.Conn }
 
 // Close closes the connection.
@@ -205,7 +205,7 @@ func (c *tracked) Close() error {
 	return c.Conn.Close()
 }
 
-// dialling is a dial under way, which Close interrupts.
+// dialling is a dial in progress, which Close interrupts.
 type dialling struct{ cancel context.CancelFunc }
 
 // Close interrupts the dial.

@@ -29,9 +29,9 @@ func (s *saying) Write(b []byte) (int, error) { return s.out.Write(b) }
 func (s *saying) SetDeadline(time.Time) error { return nil }
 func (s *saying) Close() error                { return nil }
 
-// FuzzGreeting gives a node any first bytes on its Raft port. The node answers only another node of its own cluster, and
-// accepts nobody who says all at once: a proof needs the answer. It tells any other node that speaks the protocol why it
-// is refused, and keeps no more than a greeting's size.
+// FuzzGreeting gives a node any first bytes on its Raft port. The node answers only another node of its own cluster,
+// and accepts nobody who says all at once: a proof needs the answer. It sends any other node that speaks the protocol
+// the reason of the refusal, and keeps no more than a greeting's size.
 func FuzzGreeting(f *testing.F) {
 	rest := strings.Repeat("x", directoryBytes+nonceBytes)
 	for _, s := range []string{
@@ -95,12 +95,12 @@ func FuzzMeet(f *testing.F) {
 	})
 }
 
-// costOfRaft bounds the memory that bytes for Raft's transport may take: the longest announced field, and a few times
+// costOfRaft bounds the memory that bytes for Raft's transport may need: the longest announced field, and a few times
 // the bytes that come.
 var costOfRaft = bound.Cost{PerByte: 1 << 10, Fixed: 2 << 20}
 
 // FuzzRaftPort lets a node of the cluster send anything to Raft after a valid greeting: no bytes make Raft's transport,
-// which is not ours, panic, hang or take much more memory than they are long.
+// which is not ours, panic, hang or use much more memory than they are long.
 func FuzzRaftPort(f *testing.F) {
 	f.Add([]byte{0, 0xdf, 0xff, 0xff, 0xff, 0xff})           // a map of 2^32 fields
 	f.Add([]byte("\x00\x81\xa7Entries\xdd\x7f\xff\xff\xff")) // a list of 2^31 entries

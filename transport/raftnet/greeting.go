@@ -24,8 +24,8 @@ const (
 	// codeDirectory is the dialler's reason to refuse an answer. It is never sent.
 	codeDirectory = 6
 	codeSetting   = 7
-	codeStranger  = 8
-	// codeAsk is a question of a voter to another (F1, F2).
+	codeUnknown   = 8
+	// codeAsk is a question of a voter to another (F1 the leader is found gone, F2 a majority confirms).
 	codeAsk = 9
 	// codeIdentity refuses a greeting whose number is not the one in the greeter's certificate.
 	codeIdentity = 10
@@ -36,12 +36,11 @@ const (
 // errGarbage says that the other side does not speak this protocol at all.
 var errGarbage = errors.New("not a raft connection of holdfast")
 
-// errHTTP is the errGarbage of a client that took this port for an HTTP port: a browser, curl, or gRPC, which is
-// HTTP/2.
+// errHTTP is the errGarbage of a client that expects an HTTP port: a browser, curl, or gRPC, which is HTTP/2.
 var errHTTP = fmt.Errorf("%w, but HTTP", errGarbage)
 
 // wrongPort is the answer to such a client, in HTTP/1.1. gRPC's clients then report an HTTP/1.1 header, and the command
-// line turns that into the right port. Without the answer they would see a reset connection, as from a busy node.
+// line names the right port. Without the answer they would see a reset connection, as from a busy node.
 const wrongPort = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n" +
 	"This is the port at which nodes speak Raft. Clients use 7400 unless set otherwise.\n"
 
@@ -54,7 +53,7 @@ type greeting struct {
 	code   byte
 	node   session.Node
 	text   string
-	// directory is the identity of the node's data directory. Its proof comes with the second message of a side.
+	// directory is the identity of the node's data directory. The second message of a side proves it.
 	directory Directory
 	// nonce is drawn for each connection.
 	nonce [nonceBytes]byte
@@ -81,8 +80,8 @@ func (g greeting) bytes() []byte {
 	return append(binary.BigEndian.AppendUint64(b, uint64(g.directory)), g.nonce[:]...)
 }
 
-// readGreeting reads a greeting. Of another format it reads only head and text, which no format changes, so that both
-// sides can say why they refuse each other.
+// readGreeting reads a greeting. Of another format it reads only head and text, which are the same in every format, so
+// that both sides can report why they refuse each other.
 func readGreeting(r io.Reader) (greeting, error) {
 	var head [headBytes]byte
 	if _, err := io.ReadFull(r, head[:len(magic)]); err != nil {
@@ -115,13 +114,13 @@ func readGreeting(r io.Reader) (greeting, error) {
 	return g, nil
 }
 
-// bytes are what the proof covers besides the greetings.
+// bytes are the part of the proof besides the greetings.
 func (p Position) bytes() []byte {
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, p.Term), p.Index)
 }
 
-// report returns the second message of a side, which the dialled side sends with its greeting: what this node knows of the
-// other side's directory, and the proof of its own. said are the bytes of the greetings.
+// report returns the second message of a side, which the dialled side sends with its greeting: the known position of
+// the other side's directory, and the proof of its own. said are the bytes of the greetings.
 func (l *Layer) report(to Directory, side string, said []byte) []byte {
 	var known Position
 	if l.cfg.Known != nil {
@@ -143,15 +142,15 @@ func readReport(r io.Reader, from Directory, side string, said []byte) (Position
 	return known, err
 }
 
-// tell tells this node what another one knows of its directory, and returns the error of Config.Told.
-func (l *Layer) tell(from greeting, dialled bool, known Position) error {
-	if l.cfg.Told == nil || !known.sound() {
+// reportKnown passes another node's knowledge of this node's directory to Config.OnPosition, and returns its error.
+func (l *Layer) reportKnown(from greeting, dialled bool, known Position) error {
+	if l.cfg.OnPosition == nil || !known.sound() {
 		return nil
 	}
-	return l.cfg.Told(from.node, from.directory, dialled, known)
+	return l.cfg.OnPosition(from.node, from.directory, dialled, known)
 }
 
-// refusal is the reason why a greeting is not accepted.
+// refusal is the reason why a greeting is refused.
 type refusal struct {
 	code byte
 	text string
@@ -159,13 +158,13 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.text }
 
-// Is makes a refusal a [session.ErrWrongCluster], unless the other side waits for admission, and a refusal for the lack
-// of TLS a [session.ErrTLS].
+// Is makes a refusal a [session.ErrWrongCluster], unless the other side waits for admission, and a refusal for missing
+// TLS a [session.ErrTLS].
 func (r *refusal) Is(target error) bool {
 	return target == session.ErrWrongCluster && r.code != codeWaits || target == session.ErrTLS && r.code == codeTLS
 }
 
-// check returns why a node with cfg does not accept the other side's greeting g.
+// check returns why a node with cfg refuses the other side's greeting g.
 func (g greeting) check(cfg *Config) error {
 	cluster, node := cfg.ClusterID, cfg.Node
 	words := strings.Split(g.text, " ")
@@ -191,7 +190,7 @@ func (g greeting) check(cfg *Config) error {
 	}
 	if cfg.Member != nil && !cfg.Member(g.node) {
 		return &refusal{
-			codeStranger, fmt.Sprintf(
+			codeUnknown, fmt.Sprintf(
 				"node %d is not among node %d's peers, nor a member: make peers the same on every node, and restart "+
 					"node %d", g.node, node, node,
 			),

@@ -6,21 +6,21 @@ import (
 	"slices"
 )
 
-// guarded is a connection whose messages are scanned before Raft sees them. As on Raft's own connections, one goroutine
-// at a time reads and writes, and any other may close it.
-type guarded struct {
+// scannedConn is a connection whose messages are scanned before Raft reads them. As on Raft's own connections, one
+// goroutine at a time reads and writes, and any other may close it.
+type scannedConn struct {
 	net.Conn
 	scan scanner
-	// rest are bytes that were read and not yet given to Raft.
+	// rest are bytes that Raft has not read yet.
 	rest []byte
-	// refused is why no more bytes are given to Raft.
+	// refused is why Raft may read no more bytes.
 	refused error
 }
 
 var errUnread = errors.New("raft answered a request whose snapshot it has not read")
 
-// Read returns the valid bytes that have come. Its error then says what is wrong with the next ones.
-func (g *guarded) Read(b []byte) (int, error) {
+// Read returns the valid bytes that have arrived. Its error says why the next bytes are invalid.
+func (g *scannedConn) Read(b []byte) (int, error) {
 	if g.refused != nil {
 		return 0, g.refused
 	}
@@ -31,14 +31,14 @@ func (g *guarded) Read(b []byte) (int, error) {
 		return n, err
 	}
 	n, err := g.Conn.Read(b)
-	return g.take(b[:n], err)
+	return g.scanBytes(b[:n], err)
 }
 
 // pending reports whether the next Read returns without reading from the connection.
-func (g *guarded) pending() bool { return g.refused != nil || len(g.rest) > 0 }
+func (g *scannedConn) pending() bool { return g.refused != nil || len(g.rest) > 0 }
 
-// take scans bytes that the connection returned with err, and returns the results of Read.
-func (g *guarded) take(b []byte, err error) (int, error) {
+// scanBytes scans bytes that the connection returned with err, and returns the results of Read.
+func (g *scannedConn) scanBytes(b []byte, err error) (int, error) {
 	passed, refused := g.pass(b)
 	switch {
 	case refused != nil:
@@ -50,8 +50,8 @@ func (g *guarded) take(b []byte, err error) (int, error) {
 	return len(b), err
 }
 
-// pass returns how many of the bytes may be given to Raft now. It returns an error only when none may.
-func (g *guarded) pass(b []byte) (int, error) {
+// pass returns the number of bytes that Raft may read now. It returns an error only when there are none.
+func (g *scannedConn) pass(b []byte) (int, error) {
 	n, err := g.scan.pass(b)
 	if err != nil {
 		g.refused = err
@@ -62,10 +62,10 @@ func (g *guarded) pass(b []byte) (int, error) {
 	return 0, err
 }
 
-// Write refuses the answer to a request whose snapshot has bytes left. Raft 1.7 reads nothing of the snapshot when it
-// refuses a request for its version, and all of it otherwise. Bytes that are left would be taken for requests without
+// Write refuses the answer to a request whose snapshot has unread bytes. Raft 1.7 reads no byte of the snapshot when it
+// refuses a request for its version, and all bytes otherwise. The unread bytes would be decoded as requests without
 // having been scanned as requests.
-func (g *guarded) Write(b []byte) (int, error) {
+func (g *scannedConn) Write(b []byte) (int, error) {
 	if g.scan.snapshot > 0 {
 		return 0, errUnread // Raft then closes the connection
 	}

@@ -159,7 +159,7 @@ func shut(t *testing.T, transports ...*raft.NetworkTransport) {
 }
 
 // TestASnapshotIsReadOrTheConnectionEnds: Raft refuses a snapshot's request of an unknown version without reading the
-// snapshot, and the snapshot's bytes are then not taken for requests. After a snapshot that is read, the next request
+// snapshot, and the snapshot's bytes are then not read as requests. After a snapshot that is read, the next request
 // comes.
 func TestASnapshotIsReadOrTheConnectionEnds(t *testing.T) {
 	const vote = "\x01\x81\xa4Term\x07"
@@ -227,7 +227,7 @@ func TestGuardReadsUpToTheEndOfEachRequest(t *testing.T) {
 	said := []string{"\x01\x81\xa4Term\x07", "\x02\x81\xa4Size\x05", "12345", "\x02\x81\xa4Term\x07", "\x01\x80"}
 	for _, rooms := range [][]int{{1}, {3}, {7}, {1000}, {1000, 20, 3}} {
 		reads := 0
-		g := &guarded{
+		g := &scannedConn{
 			Conn: &saying{in: strings.NewReader(strings.Join(said, "") + "\x07\x80")}, scan: scanner{requests: true},
 		}
 		for _, want := range said {
@@ -257,13 +257,13 @@ func TestGuardReadsUpToTheEndOfEachRequest(t *testing.T) {
 // TestBytesThatComeWithAnError: bytes that come together with the end of a connection are given before the end.
 func TestBytesThatComeWithAnError(t *testing.T) {
 	const said = "\x02\x81\xa4Size\x05" + "12345" + "\x01\x80"
-	g := &guarded{Conn: &saying{in: iotest.DataErrReader(strings.NewReader(said))}, scan: scanner{requests: true}}
+	g := &scannedConn{Conn: &saying{in: iotest.DataErrReader(strings.NewReader(said))}, scan: scanner{requests: true}}
 	if got, err := io.ReadAll(g); string(got) != said || err != nil {
 		t.Errorf("got %q, %v", got, err)
 	}
 }
 
-// BenchmarkGuard scans one request with 503 entries, 690 KB in all, as Raft's buffer takes it.
+// BenchmarkGuard scans one request with 503 entries, 690 KB in all, through Raft's buffer.
 func BenchmarkGuard(b *testing.B) {
 	said := saidTo(b, requests()[0])
 	b.SetBytes(int64(len(said)))

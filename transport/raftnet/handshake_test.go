@@ -19,7 +19,7 @@ import (
 	"holdfast/transport/internal/porttest"
 )
 
-func TestStrangersAreRefused(t *testing.T) {
+func TestUnknownNodesAreRefused(t *testing.T) {
 	for name, tt := range map[string]struct {
 		cluster string
 		node    session.Node
@@ -101,9 +101,9 @@ func TestAnswersAreChecked(t *testing.T) {
 	}
 }
 
-// TestAFloodOfStrangersDelaysNoNode: connections that say nothing evict each other, and a node's connections are
+// TestAFloodOfUnknownCallersDelaysNoNode: connections that say nothing evict each other, and a node's connections are
 // answered at once.
-func TestAFloodOfStrangersDelaysNoNode(t *testing.T) {
+func TestAFloodOfUnknownCallersDelaysNoNode(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		network := pipes{}
 		a, _ := network.layer(t, "a", "c", 1)
@@ -179,8 +179,9 @@ func TestGarbageIsClosed(t *testing.T) {
 	})
 }
 
-// A client that takes this port for an HTTP or gRPC port is told so: a reset connection would look like a busy node.
-func TestHTTPIsToldThePort(t *testing.T) {
+// A client that mistakes this port for an HTTP or gRPC port gets an answer that says so: a reset connection would look
+// like a busy node.
+func TestHTTPGetsAnAnswer(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		network := pipes{}
 		b, _ := network.layer(t, "b", "c", 2)
@@ -286,8 +287,8 @@ func TestReportBytes(t *testing.T) {
 	}
 }
 
-// A stranger knows the directory of a member, and not its key: neither side takes it for the member. What it has seen on
-// one connection does not help it on another.
+// An attacker knows the directory of a member, but not its key: neither side accepts it as the member. What it has seen
+// on one connection does not help it on another.
 func TestADirectoryIsProven(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		network := pipes{}
@@ -348,9 +349,9 @@ func (r *recording) Write(b []byte) (int, error) {
 	return r.Conn.Write(b)
 }
 
-// Each side tells the other what it knows of the other's directory, and a node that is told to be an older copy (J6)
-// refuses the connection, on either side and for whatever the connection is.
-func TestEachSideTellsWhatItKnows(t *testing.T) {
+// Each side sends its knowledge of the other's directory, and a node that is an older copy (J6 older copies) according
+// to the other refuses the connection, on either side and for whatever the connection is.
+func TestEachSideSendsItsKnowledge(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		network := pipes{}
 		a := network.meeting(t, "a", 1, 0xa, false)
@@ -374,7 +375,7 @@ func TestEachSideTellsWhatItKnows(t *testing.T) {
 		}
 		for _, l := range []*Layer{a, b} {
 			l.cfg.Known = func(d Directory) Position { return Position{uint64(l.cfg.Node), uint64(d) >> 8} }
-			l.cfg.Told = func(node session.Node, d Directory, dialled bool, known Position) error {
+			l.cfg.OnPosition = func(node session.Node, d Directory, dialled bool, known Position) error {
 				mu.Lock()
 				defer mu.Unlock()
 				told[l.cfg.Node] = append(told[l.cfg.Node], report{node, d, dialled, known})

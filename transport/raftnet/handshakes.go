@@ -6,14 +6,15 @@ import (
 	"sync"
 )
 
-// handshakes are the accepted connections that have not greeted yet. A node cannot be told from a stranger there, but a
-// node greets at once. So when there are too many, one is evicted: of the address that has most, the one that has
-// waited longest. A flood of strangers evicts strangers, and a node always finds room. Safe for concurrent use.
+// handshakes are the accepted connections that have not greeted yet. The node of such a connection is unknown, but a
+// real node greets at once. So when there are too many, one is evicted: of the address that has most, the one that has
+// waited longest. A flood of connections from attackers evicts such connections, and a node always finds a place. Safe
+// for concurrent use.
 type handshakes struct {
-	most int
+	limit int
 
 	mu sync.Mutex
-	// pending are in the order in which they came. guarded by mu
+	// pending are in the order of their arrival. guarded by mu
 	pending []*handshake
 }
 
@@ -23,14 +24,13 @@ type handshake struct {
 	conn    net.Conn
 }
 
-// add adds conn. It returns the handshake that was evicted for it, whose connection the caller closes; nil if there was
-// room.
+// add adds conn. It returns the evicted handshake, whose connection the caller closes; nil for none.
 func (hs *handshakes) add(conn net.Conn) (h, out *handshake) {
 	h = &handshake{addressOf(conn), conn}
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
 	hs.pending = append(hs.pending, h)
-	if len(hs.pending) <= hs.most {
+	if len(hs.pending) <= hs.limit {
 		return h, nil
 	}
 	count := map[string]int{}

@@ -31,7 +31,7 @@ func at(host byte, port uint16) net.Conn {
 // TestTheOldestHandshakeIsEvicted: the oldest handshake of the address with most is evicted, and among addresses with
 // equally many the oldest of all.
 func TestTheOldestHandshakeIsEvicted(t *testing.T) {
-	l := handshakes{most: maxHandshakes}
+	l := handshakes{limit: maxHandshakes}
 	member, _ := l.add(at(1, 1))
 	var strangers []*handshake
 	for port := range uint16(maxHandshakes - 1) {
@@ -56,7 +56,7 @@ func TestTheOldestHandshakeIsEvicted(t *testing.T) {
 	if _, out := l.add(at(3, 1)); out != nil {
 		t.Errorf("%+v was evicted although there was room", out)
 	}
-	many := handshakes{most: maxHandshakes}
+	many := handshakes{limit: maxHandshakes}
 	first, _ := many.add(at(0, 1))
 	for host := range byte(maxHandshakes - 1) {
 		many.add(at(host+1, 1))
@@ -123,9 +123,9 @@ func TestConnectionsOfOneNode(t *testing.T) {
 	})
 }
 
-// TestSilentStrangersEvictNoNode: strangers who greet in the name of a node and say nothing evict each other. They
+// TestSilentCallersEvictNoNode: unknown callers who greet in the name of a node and say nothing evict each other. They
 // evict no connection on which the node has spoken, even if the node has been silent for a while.
-func TestSilentStrangersEvictNoNode(t *testing.T) {
+func TestSilentCallersEvictNoNode(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var all nodeConns
 		connection := func() *served {
@@ -137,7 +137,7 @@ func TestSilentStrangersEvictNoNode(t *testing.T) {
 		for range maxPerNode - 1 {
 			s := connection()
 			all.add(3, s)
-			s.heard.Store(1)
+			s.lastReceived.Store(1)
 			own = append(own, s)
 		}
 		time.Sleep(time.Minute)
@@ -153,7 +153,7 @@ func TestSilentStrangersEvictNoNode(t *testing.T) {
 		if out := all.add(3, again); out != former {
 			t.Error("the node's own connection was evicted for another one")
 		}
-		again.heard.Store(int64(time.Second))
+		again.lastReceived.Store(int64(time.Second))
 		if out := all.add(3, connection()); out != own[0] {
 			t.Error("the connection that had been silent for longest was not evicted")
 		}
@@ -191,7 +191,7 @@ func TestSilenceAfterTheGreeting(t *testing.T) {
 	}{
 		"nothing":           {"", firstWait},
 		"one request":       {"\x01\x80", idleLimit},
-		"half of a request": {"\x01\x81\xa4Te", snapshotPatience},
+		"half of a request": {"\x01\x81\xa4Te", snapshotTimeout},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {

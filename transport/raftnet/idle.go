@@ -8,14 +8,13 @@ import (
 )
 
 const (
-	// firstWait is how long an accepted connection may be silent after its greeting: Raft dials only when it has
-	// something to say.
+	// firstWait is the longest silence of an accepted connection after its greeting: Raft dials only to send a request.
 	firstWait = 10 * time.Second
-	// idleLimit is how long an accepted connection may be silent between two requests. Raft keeps connections for rare
+	// idleLimit is the longest silence of an accepted connection between two requests. Raft keeps connections for rare
 	// requests, such as votes.
 	idleLimit = 10 * time.Minute
-	// renewAfter is how long a dialled connection may have been idle when a request begins on it. After a longer time
-	// it is dialled again first: the node at its other end may have given it up. Raft would lose a request on such a
+	// renewAfter is the longest idle time of a dialled connection at the beginning of a request. After a longer time
+	// the connection is renewed first, because the other end may have closed it. Raft would lose a request on such a
 	// connection, such as a vote that an election waits for.
 	renewAfter = idleLimit / 2
 )
@@ -27,7 +26,7 @@ type renewed struct {
 	redial func(timeout time.Duration) (net.Conn, error)
 
 	mu sync.Mutex
-	// conn is the current connection, used the moment of its last use. ended is set by Close. guarded by mu
+	// conn is the current connection, used the time of its last use. ended is set by Close. guarded by mu
 	conn  net.Conn
 	used  time.Time
 	ended bool
@@ -37,7 +36,7 @@ func newRenewed(conn net.Conn, redial func(time.Duration) (net.Conn, error)) *re
 	return &renewed{conn: conn, redial: redial, used: time.Now()}
 }
 
-// now returns the current connection, and notes that it is used.
+// now returns the current connection, and records its use.
 func (r *renewed) now() net.Conn {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -61,10 +60,10 @@ func (r *renewed) renew(timeout time.Duration) {
 	}
 }
 
-// probeWait is how long a live connection is listened to before a vote.
+// probeWait is the time for which probe waits for the end of a connection before a vote.
 const probeWait = time.Millisecond
 
-// probe dials again if the other side has ended the connection. Nothing else may come on it between two requests.
+// probe dials again if the other side has ended the connection. Between two requests, only the end can arrive on it.
 func (r *renewed) probe(timeout time.Duration) {
 	conn := r.current()
 	if conn.SetReadDeadline(time.Now().Add(probeWait)) == nil {
@@ -76,7 +75,7 @@ func (r *renewed) probe(timeout time.Duration) {
 	r.replace(timeout)
 }
 
-// replace dials again. If that fails, the old connection stays, and its error tells Raft.
+// replace dials again. If that fails, the old connection stays, and its error reaches Raft.
 func (r *renewed) replace(timeout time.Duration) {
 	next, err := r.redial(timeout)
 	if err != nil {
@@ -93,7 +92,7 @@ func (r *renewed) replace(timeout time.Duration) {
 	_ = former.Close() // no longer needed
 }
 
-// Read reads from the current connection, as the other methods use it.
+// Read reads from the current connection; the other methods use it too.
 func (r *renewed) Read(b []byte) (int, error)         { return r.now().Read(b) }
 func (r *renewed) Write(b []byte) (int, error)        { return r.now().Write(b) }
 func (r *renewed) SetDeadline(t time.Time) error      { return r.current().SetDeadline(t) }

@@ -11,7 +11,7 @@ import (
 )
 
 // Key is the secret of a data directory: the seed of an Ed25519 key. Whoever has it can pose as the directory's node on
-// a port without TLS. The zero Key is none.
+// a port without TLS. The zero Key is no key.
 type Key [ed25519.SeedSize]byte
 
 // NewKey returns the key of a new directory.
@@ -25,11 +25,11 @@ func NewKey() Key {
 	}
 }
 
-// Directory returns the identity of the directory that has the key. It is no secret.
+// Directory returns the identity of the key's directory. The identity is no secret.
 func (k Key) Directory() Directory { return directoryOf(k.private()[ed25519.SeedSize:]) }
 
-// directoryOf returns the directory whose key has a public half: a prefix of the half's hash. To find another key with
-// the same prefix takes 2^64 tries.
+// directoryOf returns the identity for the public half of a directory's key: a prefix of its hash. Finding another key
+// with the same prefix takes 2^64 tries.
 func directoryOf(public []byte) Directory {
 	sum := sha256.Sum256(append([]byte("holdfast directory\n"), public...))
 	return Directory(binary.BigEndian.Uint64(sum[:]))
@@ -37,7 +37,7 @@ func directoryOf(public []byte) Directory {
 
 func (k Key) private() ed25519.PrivateKey { return ed25519.NewKeyFromSeed(k[:]) }
 
-// String does not tell the key.
+// String does not show the key.
 func (k Key) String() string { return "the key of directory " + k.Directory().String() }
 
 // MarshalText returns the key as hexadecimal digits.
@@ -53,13 +53,14 @@ func (k *Key) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// proof shows that the sender of a greeting runs on a directory: the public half of the directory's key, and a signature
-// over all that both sides have said so far. Each side has said 32 random bytes, so no proof fits another connection.
+// proof shows that the sender of a greeting runs on a directory: the public half of the directory's key, and a
+// signature over everything that both sides have sent so far. Each side has sent 32 random bytes, so no proof fits
+// another connection.
 type proof [proofBytes]byte
 
 const proofBytes = ed25519.PublicKeySize + ed25519.SignatureSize
 
-// sideDialled and sideDialler keep a proof of one side from being taken for a proof of the other.
+// sideDialled and sideDialler make a proof of one side invalid for the other.
 const (
 	sideDialled = "holdfast raft greeting, dialled\n"
 	sideDialler = "holdfast raft greeting, dialler\n"
@@ -83,15 +84,15 @@ func (p proof) check(d Directory, side string, said []byte) error {
 	return nil
 }
 
-// Position is how far a data directory has come: its newest Raft term, and the newest entry of that term which it has, 0
-// for none. It never falls (J6): the term never does, and nobody cuts off entries of a term within that term. Entries of
-// earlier terms do not count: the leader of the term may cut them off, and they may be more than the leader has.
+// Position is the progress of a data directory: its newest Raft term, and its newest entry of that term, 0 for none. It
+// never falls (J6 older copies): the term never does, and entries of a term are never cut off within that term. Entries
+// of earlier terms do not count: the leader of the term may cut them off, and they may be more than the leader has.
 type Position struct {
 	Term  uint64 `json:"term"`
 	Index uint64 `json:"index"`
 }
 
-// PositionIn returns the position of a directory in a term that has an entry of some term.
+// PositionIn returns the position of a directory in a term; entry is its newest entry, of the term of.
 func PositionIn(term, entry, of uint64) Position {
 	if of != term {
 		entry = 0
@@ -99,10 +100,10 @@ func PositionIn(term, entry, of uint64) Position {
 	return Position{term, entry}
 }
 
-// Behind reports whether p is behind another position: of an earlier term, or of the same term and with fewer entries.
+// Behind reports whether p is behind another position: of an earlier term, or of the same term with fewer entries.
 func (p Position) Behind(other Position) bool {
 	return p.Term < other.Term || p.Term == other.Term && p.Index < other.Index
 }
 
-// sound reports whether an honest node can have come to p.
+// sound reports whether an honest node can have reached p.
 func (p Position) sound() bool { return p.Term <= FarTerm && p.Index <= maxIndex }

@@ -25,24 +25,24 @@ const (
 	refusalLogInterval = 10 * time.Second
 	// defaultTimeout is the default timeout of handshakes and of Raft's RPCs.
 	defaultTimeout = 1500 * time.Millisecond
-	// acceptRetry is how long the accept loop waits after an error, such as no file descriptors left.
+	// acceptRetry is the wait of the accept loop after an error, such as no free file descriptors.
 	acceptRetry = 100 * time.Millisecond
 )
 
-// Config configures a [Layer]. The zero value of a field is its default, if it has one.
+// Config configures a [Layer]. The zero value of a field is its default, if there is one.
 type Config struct {
-	// ClusterID names the cluster. It has no space, and with Settings at most 255 bytes. Peers of another cluster are
-	// refused.
+	// ClusterID names the cluster. It has no space, and together with Settings at most 255 bytes. Peers of another
+	// cluster are refused.
 	ClusterID string
 	// Settings must have the same values on every node of the cluster. Peers with another value are refused.
 	Settings []Setting
 	// Node is this node's number.
 	Node session.Node
-	// Member reports whether a node number belongs to another node of the cluster; nil: all do. Greetings of other
-	// nodes are refused, in both directions. It is called from several goroutines, and must not wait for Raft.
+	// Member reports whether a node number belongs to another node of the cluster; nil: every number does. Greetings of
+	// other nodes are refused, in both directions. Several goroutines call it, and it must not wait for Raft.
 	Member func(session.Node) bool
 	// Advertise is the address that Addr returns: the name by which the other nodes know this one. It is never a
-	// resolved address, because addresses change when containers move. A voter tells candidates apart by it: no other
+	// resolved address, because addresses change when containers move. A voter distinguishes candidates by it: no other
 	// server may ever have had it.
 	Advertise string
 	// Listener accepts the other nodes' connections. The layer closes it.
@@ -51,24 +51,24 @@ type Config struct {
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 	// Key is the key of this node's data directory.
 	Key Key
-	// Known returns how far this node knows that a directory had come; nil knows nothing. Told is told what another node
-	// knows of this one's directory, and whether this node dialled it; an error refuses the connection. nil takes any.
-	// Both are called from several goroutines, and must not wait for Raft.
-	Known func(Directory) Position
-	Told  func(node session.Node, d Directory, dialled bool, known Position) error
-	// Elsewhere returns the address at which to dial a node on a directory first, instead of the address that Raft has;
-	// "" for none. nil knows no such address. It is called from several goroutines, and must not wait for Raft.
+	// Known returns the known position of a directory; nil knows none. Told is called with another node's knowledge of
+	// this node's directory, and whether this node dialled the other; an error refuses the connection. A nil Told
+	// accepts any. Several goroutines call both, and they must not wait for Raft.
+	Known      func(Directory) Position
+	OnPosition func(node session.Node, d Directory, dialled bool, known Position) error
+	// Elsewhere returns the address at which to dial a node on a directory first, instead of the address in Raft's
+	// configuration; "" for none. nil knows no such address. Several goroutines call it, and it must not wait for Raft.
 	Elsewhere func(Directory) string
 	// Waits keeps Raft's connections closed, in both directions, until Admit.
 	Waits bool
-	// Meet answers a node that wants to meet; nil answers with an empty frame. It is called from several goroutines.
+	// Meet answers a node that wants to meet; nil answers with an empty frame. Several goroutines call it.
 	Meet func(node session.Node, d Directory, request []byte) []byte
-	// Asked answers the question of another node ([Layer.Ask]); nil answers with an empty frame. It is called from
-	// several goroutines.
-	Asked func(node session.Node, d Directory, request []byte) []byte
-	// Linked, when set, is called after [Layer.Links] of a node has changed, from several goroutines. It must not wait.
+	// OnQuery answers the question of another node ([Layer.Ask]); nil answers with an empty frame. Several goroutines
+	// call it.
+	OnQuery func(node session.Node, d Directory, request []byte) []byte
+	// Linked, if set, is called after [Layer.Links] of a node has changed, from several goroutines. It must not wait.
 	Linked func()
-	// MaxHandshakes is how many accepted connections may be in their handshake; default 64.
+	// MaxHandshakes is the largest number of accepted connections in their handshake; default 64.
 	MaxHandshakes int
 	// HandshakeTimeout bounds the handshake on either side, and is the timeout of Raft's requests at their dialler;
 	// default 1.5 s.
@@ -79,21 +79,21 @@ type Config struct {
 // Layer is a raft.StreamLayer. Safe for concurrent use.
 type Layer struct {
 	cfg Config
-	// directory is that of Config.Key.
+	// directory is the identity of Config.Key.
 	directory Directory
-	// ready hands connections that have completed their handshake to Accept.
+	// ready passes connections that have completed their handshake to Accept.
 	ready chan net.Conn
 	// handshakes are the accepted connections that have not greeted, greeted those that have.
 	handshakes handshakes
 	greeted    nodeConns
-	// start starts the accept loop, with the first Accept. loops are the accept loop and the handshakes.
+	// start starts the accept loop, at the first Accept. loops are the accept loop and the handshakes.
 	start sync.Once
 	loops sync.WaitGroup
 
 	refused, full rate.Sometimes
 
 	mu sync.Mutex
-	// open is everything that Close and Suspend close. guarded by mu
+	// open has all connections that Close and Suspend close. guarded by mu
 	open map[io.Closer]struct{}
 	// suspended refuses all connections, for good once left is set; waiting refuses Raft's connections. guarded by mu
 	suspended, left, waiting bool
@@ -103,8 +103,8 @@ type Layer struct {
 
 var _ raft.StreamLayer = (*Layer)(nil)
 
-// New returns a layer. It starts nothing. The first Accept starts a goroutine that accepts connections until Close, and
-// that starts a goroutine for the handshake of each.
+// New returns a layer. It starts no goroutine. The first Accept starts a goroutine that accepts connections until
+// Close, and starts a goroutine for the handshake of each.
 func New(cfg Config) *Layer {
 	if cfg.Dial == nil {
 		cfg.Dial = dialTCP
@@ -125,7 +125,7 @@ func New(cfg Config) *Layer {
 		cfg:        cfg,
 		directory:  cfg.Key.Directory(),
 		ready:      make(chan net.Conn),
-		handshakes: handshakes{most: cfg.MaxHandshakes},
+		handshakes: handshakes{limit: cfg.MaxHandshakes},
 		refused:    rate.Sometimes{Interval: refusalLogInterval},
 		full:       rate.Sometimes{Interval: refusalLogInterval},
 		open:       map[io.Closer]struct{}{},
@@ -148,7 +148,7 @@ func (a address) String() string  { return string(a) }
 // Addr returns the advertised address.
 func (l *Layer) Addr() net.Addr { return address(l.cfg.Advertise) }
 
-// Accept returns the next connection whose dialler is a node of this cluster, as its greeting says. After Close it
+// Accept returns the next connection whose dialler has identified itself as a node of this cluster. After Close it
 // returns net.ErrClosed.
 func (l *Layer) Accept() (net.Conn, error) {
 	l.start.Do(func() {
@@ -176,8 +176,8 @@ func (l *Layer) closed() bool {
 	}
 }
 
-// Close closes the listener and every connection that was accepted or dialled, and waits for the layer's goroutines.
-// Raft's own transport would leave accepted connections open.
+// Close closes the listener and every accepted or dialled connection, and waits for the layer's goroutines. Raft's own
+// transport would leave accepted connections open.
 func (l *Layer) Close() error {
 	err := l.shut()
 	l.loops.Wait()
@@ -196,14 +196,14 @@ func (l *Layer) shut() error {
 	l.mu.Unlock()
 	err := l.cfg.Listener.Close()
 	for c := range open {
-		// The error of a connection that is no longer needed is of no use.
+		// The error of a connection that is no longer needed does not matter.
 		_ = c.Close()
 	}
 	return err
 }
 
 // Suspend closes every connection, accepted or dialled, and refuses new ones in both directions until [Layer.Resume]:
-// the other nodes see this node as cut off. Raft itself is not told, so Suspend works while Raft hangs.
+// for the other nodes this node is cut off. Suspend does not involve Raft itself, so it works while Raft hangs.
 func (l *Layer) Suspend() {
 	l.mu.Lock()
 	l.suspended = true
@@ -214,14 +214,14 @@ func (l *Layer) Suspend() {
 	}
 }
 
-// Resume takes [Layer.Suspend] back, but not [Layer.Leave].
+// Resume reverts [Layer.Suspend], but not [Layer.Leave].
 func (l *Layer) Resume() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.suspended = l.left
 }
 
-// Leave is Suspend for good. A goroutine that is about to resume after a stall may not know yet that the node has left.
+// Leave is Suspend for good. A goroutine that calls Resume after a stall may not know yet that the node has left.
 func (l *Layer) Leave() {
 	l.mu.Lock()
 	l.left = true
@@ -229,10 +229,10 @@ func (l *Layer) Leave() {
 	l.Suspend()
 }
 
-// errWaits says that Raft may not speak yet.
-var errWaits = errors.New("this node takes no part in Raft yet: it has just started, or waits for admission to the cluster")
+// errWaits says that Raft may not use the network yet.
+var errWaits = errors.New("this node does not run Raft yet: it has just started, or waits for admission to the cluster")
 
-// Admit lets Raft speak from now on.
+// Admit lets Raft use the network.
 func (l *Layer) Admit() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -245,7 +245,7 @@ func (l *Layer) waits() bool {
 	return l.waiting
 }
 
-// accept gives each connection a goroutine for its handshake, until the listener is closed.
+// accept starts a goroutine for the handshake of each connection, until the listener is closed.
 func (l *Layer) accept() {
 	for {
 		raw, err := l.cfg.Listener.Accept()
@@ -283,7 +283,7 @@ func (l *Layer) pause() {
 	}
 }
 
-// greet does the handshake on an accepted connection and offers the connection to Accept.
+// greet does the handshake on an accepted connection and passes the connection to Accept.
 func (l *Layer) greet(h *handshake) {
 	defer l.handshakes.remove(h)
 	conn, err := l.track(h.conn)
@@ -376,7 +376,7 @@ func (l *Layer) answer(conn net.Conn) (greeting, error) {
 	}
 	known, err := readReport(conn, theirs.directory, sideDialler, slices.Concat(said, out[len(answer.bytes()):][:positionBytes]))
 	if err == nil {
-		err = l.tell(theirs, false, known)
+		err = l.reportKnown(theirs, false, known)
 	}
 	if err != nil {
 		return greeting{}, err
@@ -385,20 +385,20 @@ func (l *Layer) answer(conn net.Conn) (greeting, error) {
 	case codeMeet:
 		return greeting{}, serveExchange(conn, theirs, l.cfg.Meet)
 	case codeAsk:
-		return greeting{}, serveExchange(conn, theirs, l.cfg.Asked)
+		return greeting{}, serveExchange(conn, theirs, l.cfg.OnQuery)
 	}
 	return theirs, conn.SetDeadline(time.Time{})
 }
 
-// answerHTTP tells a client that speaks HTTP that it has the wrong port. It reads the rest of the request before the
-// connection is closed, within the deadline of the handshake: a connection that is closed with unread bytes is reset,
-// and the answer is lost.
+// answerHTTP answers an HTTP client that this is the wrong port. It reads the rest of the request before the connection
+// is closed, within the deadline of the handshake: a connection that is closed with unread bytes is reset, and the
+// answer is lost.
 func answerHTTP(conn net.Conn) {
 	if _, err := io.WriteString(conn, wrongPort); err != nil {
 		return
 	}
 	if half, ok := conn.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
-		_, _ = io.CopyN(io.Discard, conn, maxHTTP) // the request itself does not matter
+		_, _ = io.CopyN(io.Discard, conn, maxHTTP) // the request's content does not matter
 	}
 }
 

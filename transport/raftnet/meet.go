@@ -40,19 +40,18 @@ func ParseDirectory(s string) (Directory, error) {
 	return Directory(d), nil
 }
 
-// directorySign separates an address from the directory that is expected there, markSign each mark behind the
-// directory.
+// directorySign separates an address from the expected directory, markSign the directory from each mark.
 const (
 	directorySign = "#"
 	markSign      = "+"
 )
 
-// At returns an address as a Raft configuration holds it for a node on directory d.
+// At returns an address in the form of a Raft configuration, for a node on directory d.
 func At(address string, d Directory) raft.ServerAddress {
 	return raft.ServerAddress(address + directorySign + d.String())
 }
 
-// Mark adds marks to an address of [At]. This package heeds none of them; they have no "+".
+// Mark adds marks to an address of [At]. This package ignores them; marks contain no "+".
 func Mark(address raft.ServerAddress, marks ...string) raft.ServerAddress {
 	for _, mark := range marks {
 		address += raft.ServerAddress(markSign + mark)
@@ -70,7 +69,7 @@ func Marks(address raft.ServerAddress) (bare raft.ServerAddress, marks []string)
 	return raft.ServerAddress(host + directorySign + all[0]), all[1:]
 }
 
-// Split is the inverse of [At], whatever marks the address has; the directory is 0 when the address names none.
+// Split is the inverse of [At], and ignores marks; the directory is 0 when the address names none.
 func Split(address raft.ServerAddress) (string, Directory, error) {
 	bare, _ := Marks(address)
 	host, text, named := strings.Cut(string(bare), directorySign)
@@ -95,7 +94,7 @@ func (g greeting) expect(want Directory) error {
 // maxFrame is the length of the longest frame.
 const maxFrame = 1<<16 - 1
 
-// Met is the node that was met, and its answer.
+// Met is the answering node with its answer.
 type Met struct {
 	Node      session.Node
 	Directory Directory
@@ -103,7 +102,7 @@ type Met struct {
 }
 
 // Meet sends request to the node at address and returns the node's answer. It works while either layer waits for
-// admission. Everything may take until the deadline of ctx, and at most Config.HandshakeTimeout.
+// admission. It ends at the deadline of ctx, and after Config.HandshakeTimeout at the latest.
 func (l *Layer) Meet(ctx context.Context, address string, request []byte) (Met, error) {
 	met, err := l.exchange(ctx, address, codeMeet, 0, request)
 	if err != nil {
@@ -112,8 +111,8 @@ func (l *Layer) Meet(ctx context.Context, address string, request []byte) (Met, 
 	return met, nil
 }
 
-// exchange greets the node at address with a code, sends it a frame and returns the frame of its answer. Greetings and
-// frames together may take until the deadline of ctx, and at most Config.HandshakeTimeout.
+// exchange greets the node at address with a code, sends it a frame and returns the frame of its answer. It ends at the
+// deadline of ctx, and after Config.HandshakeTimeout at the latest.
 func (l *Layer) exchange(ctx context.Context, address string, code byte, want Directory, request []byte) (Met, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.HandshakeTimeout)
 	defer cancel()
@@ -136,10 +135,10 @@ func (l *Layer) exchange(ctx context.Context, address string, code byte, want Di
 	return Met{theirs.node, theirs.directory, answer}, nil
 }
 
-// errMet says that a connection has served an exchange of frames, and is not Raft's.
+// errMet says that a connection has served an exchange of frames, and is not for Raft.
 var errMet = errors.New("the nodes have met")
 
-// serveExchange is the dialled side of an exchange. Without answer the frame of the answer is empty.
+// serveExchange is the dialled side of an exchange. With a nil answer, the frame of the answer is empty.
 func serveExchange(conn net.Conn, theirs greeting, answer func(session.Node, Directory, []byte) []byte) error {
 	request, err := readFrame(conn)
 	if err != nil {
@@ -169,7 +168,7 @@ func readFrame(r io.Reader) ([]byte, error) {
 		return nil, err
 	}
 	n := int64(binary.BigEndian.Uint16(length[:]))
-	b, err := io.ReadAll(io.LimitReader(r, n)) // allocates no announced bytes before they come
+	b, err := io.ReadAll(io.LimitReader(r, n)) // allocates no announced bytes before they arrive
 	if err == nil && int64(len(b)) < n {
 		err = io.ErrUnexpectedEOF
 	}

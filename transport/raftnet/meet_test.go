@@ -14,7 +14,7 @@ import (
 	"holdfast/test/bubble"
 )
 
-// dir returns the directory of the key that begins with a byte and goes on with zeros.
+// dir returns the directory of the key that begins with a byte, followed by zeros.
 func dir(key byte) Directory { return Key{key}.Directory() }
 
 // meeting returns the layer of a node on a directory. It answers a meeting with what it heard.

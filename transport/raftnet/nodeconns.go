@@ -11,25 +11,25 @@ import (
 // and opens as many as it uses at once. Notices of commits have one more.
 const maxPerNode = 7
 
-// nodeConns are the connections that have greeted, by node number. Without TLS a stranger may greet in a node's name.
+// nodeConns are the connections that have greeted, by node number. Without TLS an attacker may greet in a node's name.
 // The node's own connections are in use, so the quietest connection is evicted. Safe for concurrent use.
 type nodeConns struct {
 	mu sync.Mutex
 	of map[session.Node][]*served // guarded by mu
-	// history has what of does not tell. guarded by mu
+	// history has the numbers of former connections. guarded by mu
 	history map[session.Node]Links
 }
 
-// Links are the connections that a node has opened to this one for Raft, by the number in its greetings.
+// Links describe the connections for Raft that a node has opened to this one, by the number in its greetings.
 type Links struct {
-	// Open is the number of open connections, Opened the number of connections so far.
+	// Open is the number of open connections, Opened the number of all connections so far.
 	Open   int
 	Opened uint64
-	// Lost says that none is open, and that the other side ended the last one.
+	// Lost says that no connection is open, and that the other side ended the last one.
 	Lost bool
 }
 
-// links returns the connections of a node.
+// links returns the Links of a node.
 func (t *nodeConns) links(node session.Node) Links {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -39,7 +39,7 @@ func (t *nodeConns) links(node session.Node) Links {
 	return l
 }
 
-// add adds s, and returns the connection that was evicted for it, nil if there was room.
+// add adds s, and returns the evicted connection; nil for none.
 func (t *nodeConns) add(node session.Node, s *served) (evicted *served) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -56,10 +56,10 @@ func (t *nodeConns) add(node session.Node, s *served) (evicted *served) {
 	return evicted
 }
 
-// quieter orders two connections. A connection on which nothing was ever said is quieter than any other, however new it
-// is, because a node has something to say at once. Otherwise the connection that has been silent for longer is quieter.
+// quieter orders two connections. A connection on which no byte has ever arrived is quieter than any other, however new
+// it is, because a node sends a request at once. Otherwise the connection with the longer silence is quieter.
 func quieter(a, b *served) int {
-	switch mute, other := a.heard.Load() == 0, b.heard.Load() == 0; {
+	switch mute, other := a.lastReceived.Load() == 0, b.lastReceived.Load() == 0; {
 	case mute && !other:
 		return -1
 	case other && !mute:

@@ -11,20 +11,22 @@ import (
 const (
 	// noticeTimeout bounds one notice, from its dial to its answer.
 	noticeTimeout = 500 * time.Millisecond
-	// noticePause is how long a follower gets no notice after one that failed. Raft's own requests tell it meanwhile.
+	// noticePause is the time for which a follower gets no notice after one that failed. Raft's own requests reach it
+	// meanwhile.
 	noticePause = 500 * time.Millisecond
 )
 
-// Notices tell followers of a commit at once (R7). Raft itself tells them with the next entry, or when its commit
-// timeout has passed.
+// Notices inform followers of a commit at once (R7 commit notices). Raft itself informs them with the next entry, or
+// after its commit timeout.
 //
-// A notice is a request of Raft's for no entries. Its previous entry and its commit index are the same entry: one that
-// this node has applied, of the term that this node leads. So a follower takes nothing for committed that the request
-// has not compared. A follower gets it once it has acknowledged that entry to Raft, on a connection that Raft does not
-// use, one notice at a time. Of several entries it is told the newest, and none that a request of Raft's has told.
+// A notice is a request without entries. Its previous entry and its commit index are the same entry: one that this node
+// has applied, of the term that this node leads. So a follower regards no entry as committed that the request has not
+// compared. A follower gets the notice once it has acknowledged that entry to Raft, on a connection that Raft does not
+// use, one notice at a time. Of several entries the notice names the newest, and none that a request of Raft has
+// already named.
 //
-// From what followers have acknowledged, Notices also know to whom entries may go ahead of the leader's own write: see
-// [Notices.Ahead].
+// From the acknowledgements of followers, Notices also know which followers may get entries ahead of the leader's own
+// write: see [Notices.Ahead].
 //
 // Safe for concurrent use.
 type Notices struct {
@@ -32,15 +34,15 @@ type Notices struct {
 	leads func(term uint64) bool
 	// transport is Raft's, which carries the entries that go ahead.
 	transport *Transport
-	// requests carries the notices. Its connections are its own: a notice that waits for a slow follower holds up no
-	// request of Raft's, and has a shorter deadline.
+	// requests carries the notices on its own connections: a notice that waits for a slow follower delays no request of
+	// Raft, and has a shorter deadline.
 	requests *raft.NetworkTransport
-	// running are the goroutines that send, at most one for each follower.
+	// running are the sending goroutines, at most one for each follower.
 	running sync.WaitGroup
 
 	mu sync.Mutex
-	// term is the newest term in which this node has sent entries. landed is the newest entry of that term of which
-	// followers are to be told, 0 for none. guarded by mu
+	// term is the newest term in which this node has sent entries. landed is the newest entry of that term for notices;
+	// 0 for none. guarded by mu
 	term, landed uint64
 	// followers are the servers that have acknowledged entries in the term. guarded by mu
 	followers map[raft.ServerID]*follower
@@ -50,33 +52,33 @@ type Notices struct {
 	closed bool
 }
 
-// follower is a server that this node sends entries to in one term. Notices.mu guards the fields below its term.
+// follower is a server to which this node sends entries in one term. Notices.mu guards the fields below term.
 type follower struct {
 	id   raft.ServerID
 	term uint64
 
 	at raft.ServerAddress
-	// as is Raft's last request without its entries. It says who this node is, and the term that it leads.
+	// as is Raft's last request without its entries. It identifies this node and the term that it leads.
 	as raft.AppendEntriesRequest
-	// has is the newest entry that the follower has acknowledged, of the term hasTerm. told is the newest commit that it
-	// has been told of.
-	has, hasTerm, told uint64
-	// busy says that a goroutine sends notices to it. after is when it may get the next one.
+	// has is the newest entry that the follower has acknowledged, of the term hasTerm. notified is the newest commit
+	// index that the follower has received.
+	has, hasTerm, notified uint64
+	// busy says that a goroutine sends notices to the follower. after is the earliest time of the next one.
 	busy  bool
 	after time.Time
-	// ahead is the newest request that went ahead of Raft's; nil once Raft has asked the same. sending is the one that is
-	// on its way. waits is what to send next.
+	// ahead is the newest request that went ahead of Raft's; nil once Raft has made the same request. sending is the
+	// request in flight. waits has the entries to send next.
 	ahead, sending *ahead
 	waits          *load
 }
 
-// NoticeStats count the notices that followers have taken, those that failed or were refused, and the requests with
-// entries that followers have taken ahead of Raft's.
-type NoticeStats struct{ Taken, Failed, Ahead uint64 }
+// NoticeStats count the notices that followers have accepted, the notices that failed or were refused, and the requests
+// with entries that followers have accepted ahead of Raft's.
+type NoticeStats struct{ Accepted, Failed, Pipelined uint64 }
 
-// NewNotices returns the notices of a node, which learn from transport what its followers have. It is called once, and
-// before Raft uses transport. leads reports whether this node leads a term; it is called from several goroutines, and
-// must not wait for Raft. Close of the transport ends the notices.
+// NewNotices returns the notices of a node, which learn from transport which entries its followers have. Call it once,
+// and before Raft uses transport. leads reports whether this node leads a term; several goroutines call it, and it must
+// not wait for Raft. Close of the transport ends the notices.
 func NewNotices(transport *Transport, leads func(term uint64) bool) *Notices {
 	n := &Notices{leads: leads, transport: transport, followers: map[raft.ServerID]*follower{}}
 	n.requests = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
@@ -90,8 +92,8 @@ func NewNotices(transport *Transport, leads func(term uint64) bool) *Notices {
 	return n
 }
 
-// Landed tells followers of an entry of a term that this node leads: the entry is committed and applied here. It does
-// not wait. The caller leaves out entries that others follow at once, because those carry the commit themselves.
+// Landed informs followers that an entry of a term that this node leads is committed and applied here. It does not
+// wait. The caller omits entries that others follow at once, because those carry the commit index themselves.
 func (n *Notices) Landed(term, index uint64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -104,10 +106,10 @@ func (n *Notices) Landed(term, index uint64) {
 	}
 }
 
-// acknowledged notes that a follower has answered a request of Raft's with success.
+// acknowledged records that a follower has answered a request of Raft with success.
 func (n *Notices) acknowledged(id raft.ServerID, at raft.ServerAddress, r *raft.AppendEntriesRequest) {
 	if r.PrevLogEntry == 0 && len(r.Entries) == 0 {
-		return // a heartbeat compares nothing
+		return // a heartbeat compares no entry
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -126,15 +128,15 @@ func (n *Notices) acknowledged(id raft.ServerID, at raft.ServerAddress, r *raft.
 	n.start(f)
 }
 
-// acknowledged notes what the follower has by its answer to a request. Called with Notices.mu held.
+// acknowledged records the follower's entries after its answer to a request. Called with Notices.mu held.
 func (f *follower) acknowledged(r *raft.AppendEntriesRequest) {
-	f.told = max(f.told, r.LeaderCommitIndex)
+	f.notified = max(f.notified, r.LeaderCommitIndex)
 	if has := r.PrevLogEntry + uint64(len(r.Entries)); has >= f.has {
 		f.has, f.hasTerm = has, lastTerm(r)
 	}
 }
 
-// lastTerm returns the term of the last entry that a request compares or brings.
+// lastTerm returns the term of the last entry in a request, or of the entry before if there is none.
 func lastTerm(r *raft.AppendEntriesRequest) uint64 {
 	if n := len(r.Entries); n > 0 {
 		return r.Entries[n-1].Term
@@ -142,7 +144,7 @@ func lastTerm(r *raft.AppendEntriesRequest) uint64 {
 	return r.PrevLogTerm
 }
 
-// enter reports whether a term is the newest, and forgets what is known of an earlier one. Called with mu held.
+// enter reports whether a term is the newest, and drops the state of an earlier one. Called with mu held.
 func (n *Notices) enter(term uint64) bool {
 	if term > n.term {
 		n.term, n.landed = term, 0
@@ -151,22 +153,22 @@ func (n *Notices) enter(term uint64) bool {
 	return term == n.term
 }
 
-// start starts a goroutine that tells a follower, unless there is nothing to tell or one runs. Called with mu held.
+// start starts the sending goroutine of a follower, unless no notice is due or the goroutine runs. Called with mu held.
 func (n *Notices) start(f *follower) {
 	if f.busy || n.closed || !n.due(f) {
 		return
 	}
 	f.busy = true
-	n.running.Go(func() { n.tell(f) })
+	n.running.Go(func() { n.send(f) })
 }
 
-// due reports whether a follower is to be told of the newest entry now. Called with mu held.
+// due reports whether a notice of the newest entry is due for a follower now. Called with mu held.
 func (n *Notices) due(f *follower) bool {
-	return f.term == n.term && f.told < n.landed && f.has >= n.landed && !time.Now().Before(f.after)
+	return f.term == n.term && f.notified < n.landed && f.has >= n.landed && !time.Now().Before(f.after)
 }
 
-// tell sends notices to a follower until there is nothing to tell.
-func (n *Notices) tell(f *follower) {
+// send sends notices to a follower until none is due.
+func (n *Notices) send(f *follower) {
 	for {
 		request, at, ok := n.next(f)
 		if !ok {
@@ -193,17 +195,17 @@ func (n *Notices) next(f *follower) (request raft.AppendEntriesRequest, at raft.
 	return request, f.at, true
 }
 
-// answered notes how a notice of an entry ended.
-func (n *Notices) answered(f *follower, index uint64, taken bool) { //nolint:revive // flag-parameter: it is the answer
+// answered records the outcome of a notice of an entry.
+func (n *Notices) answered(f *follower, index uint64, accepted bool) { //nolint:revive // flag-parameter: an answer
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if !taken {
+	if !accepted {
 		n.stats.Failed++
 		f.after = time.Now().Add(noticePause)
 		return
 	}
-	n.stats.Taken++
-	f.told = max(f.told, index)
+	n.stats.Accepted++
+	f.notified = max(f.notified, index)
 }
 
 // Stats returns the counts since the start.
@@ -213,7 +215,7 @@ func (n *Notices) Stats() NoticeStats {
 	return n.stats
 }
 
-// close ends the notices. The layer must be closed already: that ends a notice under way.
+// close ends the notices. The layer must be closed already, which ends a notice in flight.
 func (n *Notices) close() error {
 	n.mu.Lock()
 	n.closed = true
@@ -224,7 +226,7 @@ func (n *Notices) close() error {
 }
 
 // dialOnly is the layer as the stream layer of a transport that only sends. Each request has the deadline of its
-// transport, whatever its receiver reports.
+// transport, whatever the receiver reports.
 type dialOnly struct {
 	*Layer
 	once   sync.Once
@@ -240,7 +242,7 @@ func (d *dialOnly) Dial(address raft.ServerAddress, timeout time.Duration) (net.
 	return conn, err
 }
 
-// Accept accepts nothing: it waits for Close.
+// Accept accepts no connection: it waits for Close.
 func (d *dialOnly) Accept() (net.Conn, error) {
 	<-d.closed
 	return nil, net.ErrClosed

@@ -32,7 +32,7 @@ type noticed struct {
 	takesLong time.Duration
 }
 
-// refuse sets whether the follower refuses entries, slow how long it takes over them.
+// refuse sets whether the follower refuses entries, slow the time that it needs for them.
 func (n *noticed) refuse(refuses bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -45,7 +45,7 @@ func (n *noticed) slow(takes time.Duration) {
 	n.takesLong = takes
 }
 
-// withNotices runs f beside a follower that takes every notice at once. The leader leads term 7.
+// withNotices runs f beside a follower that accepts every notice at once. The leader leads term 7.
 func withNotices(t *testing.T, f func(*noticed)) {
 	t.Helper()
 	bubble.Test(t, func(t *testing.T) {
@@ -114,7 +114,7 @@ func (n *noticed) append(term, index, commit uint64) {
 	}
 }
 
-// told returns the commits that notices have told the follower, from the last call until a while from now.
+// told returns the commits of the notices to the follower, from the last call until a while from now.
 func (n *noticed) told(after time.Duration) (commits []uint64) {
 	time.Sleep(after)
 	n.mu.Lock()
@@ -152,13 +152,14 @@ func TestR7ANoticeComparesItsEntry(t *testing.T) {
 			string(r.ID) != "one" || string(r.Addr) != "a" || r.ProtocolVersion != 3 {
 			t.Errorf("the notice is %+v", r)
 		}
-		if got := n.Stats(); got != (NoticeStats{Taken: 1}) {
+		if got := n.Stats(); got != (NoticeStats{Accepted: 1}) {
 			t.Errorf("counted %+v", got)
 		}
 	})
 }
 
-// TestR7OnlyWhatTheFollowerHas: a follower is told of an entry once it has acknowledged it, and of no commit twice.
+// TestR7OnlyWhatTheFollowerHas: a follower gets a notice of an entry once it has acknowledged it, and of no commit
+// twice.
 func TestR7OnlyWhatTheFollowerHas(t *testing.T) {
 	withNotices(t, func(n *noticed) {
 		n.Landed(7, 4)
@@ -177,8 +178,8 @@ func TestR7OnlyWhatTheFollowerHas(t *testing.T) {
 	})
 }
 
-// TestR7OnlyInTheTermThatItLeads: entries of other terms are not told, and what followers had in a former term counts
-// for nothing.
+// TestR7OnlyInTheTermThatItLeads: there are no notices of entries of other terms, and acknowledgements of a former term
+// do not count.
 func TestR7OnlyInTheTermThatItLeads(t *testing.T) {
 	withNotices(t, func(n *noticed) {
 		n.append(7, 9, 3)
@@ -197,7 +198,7 @@ func TestR7OnlyInTheTermThatItLeads(t *testing.T) {
 	})
 }
 
-// TestR7OneNoticeAtATime: while a notice is out, later entries wait, and only the newest is told.
+// TestR7OneNoticeAtATime: while a notice is out, later entries wait, and the next notice has only the newest.
 func TestR7OneNoticeAtATime(t *testing.T) {
 	withNotices(t, func(n *noticed) {
 		n.append(7, 8, 3)
@@ -237,7 +238,7 @@ func TestR7APauseAfterARefusal(t *testing.T) {
 		}
 		n.Landed(7, 9)
 		n.expect("after one that nobody answered", n.told(noticePause-soon), 8)
-		if got := n.Stats(); got != (NoticeStats{Taken: 1, Failed: 2}) {
+		if got := n.Stats(); got != (NoticeStats{Accepted: 1, Failed: 2}) {
 			t.Errorf("counted %+v", got)
 		}
 		time.Sleep(2 * time.Hour) // the follower answers

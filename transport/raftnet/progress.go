@@ -10,29 +10,30 @@ import (
 )
 
 const (
-	// stillHere is the report that a request is under way. Msgpack never uses this byte, so no answer begins with it.
+	// stillHere is the report that a request is in progress. Msgpack never uses this byte, so no answer begins with it.
 	stillHere = 0xc1
-	// reportsPerTimeout is how many reports fit into the time after which a dialler without a report gives up.
+	// reportsPerTimeout is the number of reports in the time after which a dialler without a report gives up.
 	reportsPerTimeout = 5
-	// snapshotPatience is how long a snapshot may stand still on either side, and how long any request may stand still
-	// on the dialled side. It is long enough that a hiccup of seconds does not throw a transfer of an hour away. It is
-	// short enough for a leader that vanishes in the middle of a snapshot: the follower can vote for no node meanwhile.
-	snapshotPatience = 5 * time.Second
+	// snapshotTimeout is the longest time without progress for a snapshot on either side, and for any request on the
+	// dialled side. It is long enough that a hiccup of seconds does not waste a transfer of an hour. It is short enough
+	// for a leader that vanishes in the middle of a snapshot: the follower can vote for no node meanwhile.
+	snapshotTimeout = 5 * time.Second
 )
 
 // errStalled says that a request stopped in its middle.
 var errStalled = errors.New("a raft request has stopped in its middle for too long")
 
-// served is an accepted connection. While a request with entries or a snapshot is under way it sends reports to the
-// dialler, unless no byte has come since the last report. Only this end knows the progress. On a thin link, bytes that
-// the dialler's kernel has taken may still be minutes away, and bytes that have arrived may take minutes to be written
-// or restored. One goroutine at a time calls Read and Write.
+// served is an accepted connection. While a request with entries or a snapshot is in progress, it sends reports to the
+// dialler, unless no byte has arrived since the last report. Only this end knows the progress. On a slow link, bytes
+// that the dialler's kernel has accepted may still be minutes away, and bytes that have arrived may take minutes to be
+// written or restored. One goroutine at a time calls Read and Write.
 type served struct {
-	guarded
+	scannedConn
 	interval time.Duration
-	// begun is when the connection was accepted. heard is how much later bytes came last, 0 before any came.
-	begun time.Time
-	heard atomic.Int64
+	// begun is the time of acceptance. lastReceived is the time from begun to the last arrival of bytes; 0 before the
+	// first.
+	begun        time.Time
+	lastReceived atomic.Int64
 	// left is called when the connection is closed, perhaps more than once. lost says that the other side ended it.
 	left func()
 	lost atomic.Bool
@@ -41,14 +42,14 @@ type served struct {
 	// timer sends a report every interval while busy: from the first byte of a request until its answer. guarded by mu
 	timer *time.Timer
 	busy  bool
-	// moved says that bytes have come since the last report, whole that the request is complete. guarded by mu
+	// moved says that bytes have arrived since the last report, whole that the request is complete. guarded by mu
 	moved, whole bool
 }
 
-// newServed returns conn as a connection that sends reports to a dialler with this timeout.
+// newServed wraps conn in a connection that sends reports to a dialler with this timeout.
 func newServed(conn net.Conn, timeout time.Duration) *served {
 	s := &served{
-		guarded: guarded{Conn: conn, scan: scanner{requests: true}}, interval: timeout / reportsPerTimeout,
+		scannedConn: scannedConn{Conn: conn, scan: scanner{requests: true}}, interval: timeout / reportsPerTimeout,
 		begun: time.Now(), left: func() {},
 	}
 	s.timer = time.AfterFunc(time.Hour, s.report)
@@ -56,32 +57,31 @@ func newServed(conn net.Conn, timeout time.Duration) *served {
 	return s
 }
 
-// spoke returns when bytes came last.
-func (s *served) spoke() time.Time { return s.begun.Add(time.Duration(s.heard.Load())) }
+// spoke returns the time of the last arrival of bytes.
+func (s *served) spoke() time.Time { return s.begun.Add(time.Duration(s.lastReceived.Load())) }
 
 // Read returns bytes of requests. A connection that is silent for too long between two requests ends. A request that
-// stops in its middle ends the connection too, and so releases its reader: Raft reads a snapshot on the goroutine that
-// does everything else.
+// stops in its middle ends the connection too, and so releases its reader: Raft reads a snapshot on its main goroutine.
 func (s *served) Read(b []byte) (int, error) {
-	patience, late := idleLimit, io.EOF // an idle connection ends without an error
+	timeout, late := idleLimit, io.EOF // an idle connection ends without an error
 	switch {
 	case s.scan.under():
-		patience, late = snapshotPatience, errStalled
-	case s.heard.Load() == 0:
-		patience = firstWait
+		timeout, late = snapshotTimeout, errStalled
+	case s.lastReceived.Load() == 0:
+		timeout = firstWait
 	}
-	if err := s.SetReadDeadline(time.Now().Add(patience)); err != nil {
+	if err := s.SetReadDeadline(time.Now().Add(timeout)); err != nil {
 		return 0, err
 	}
-	n, err := s.guarded.Read(b)
+	n, err := s.scannedConn.Read(b)
 	if s.refused == nil {
 		s.broke(err)
 	}
-	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
+	if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() {
 		s.refused, err = late, late
 	}
 	if n > 0 {
-		s.heard.Store(int64(max(time.Since(s.begun), 1)))
+		s.lastReceived.Store(int64(max(time.Since(s.begun), 1)))
 	}
 	if n > 0 && s.scan.long() {
 		s.progress(!s.scan.under())
@@ -89,10 +89,10 @@ func (s *served) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// broke notes an error of the connection. The other side has ended the connection unless this side closed it, or gave
+// broke records an error of the connection. The other side has ended the connection unless this side closed it, or gave
 // up waiting.
 func (s *served) broke(err error) {
-	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
+	if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() {
 		return
 	}
 	if err != nil && !errors.Is(err, net.ErrClosed) && !errors.Is(err, io.ErrClosedPipe) {
@@ -100,7 +100,7 @@ func (s *served) broke(err error) {
 	}
 }
 
-// progress notes that bytes of a request have come, and whether the request is complete.
+// progress records that bytes of a request have arrived, and whether the request is complete.
 func (s *served) progress(whole bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,8 +111,8 @@ func (s *served) progress(whole bool) {
 	}
 }
 
-// report tells the dialler that the request moves, or that this node works on it. It does not bound the time of the
-// work: when a disk hangs, the watchdog cuts this node off.
+// report informs the dialler that bytes of the request move, or that this node works on the request. It does not limit
+// the time of the work: when a disk hangs, the watchdog cuts this node off.
 func (s *served) report() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,7 +122,7 @@ func (s *served) report() {
 	if s.moved || s.whole {
 		s.moved = false
 		if err := s.say([]byte{stillHere}); err != nil {
-			_ = s.Conn.Close() // the dialler has gone: this ends the reading of its request
+			_ = s.Conn.Close() // the dialler has gone: closing ends the reading of its request
 			return
 		}
 	}
@@ -130,7 +130,7 @@ func (s *served) report() {
 }
 
 func (s *served) say(b []byte) error {
-	err := s.SetWriteDeadline(time.Now().Add(snapshotPatience))
+	err := s.SetWriteDeadline(time.Now().Add(snapshotTimeout))
 	if err == nil {
 		_, err = s.Conn.Write(b)
 	}
@@ -141,10 +141,10 @@ func (s *served) say(b []byte) error {
 // Write ends the reports and writes an answer.
 func (s *served) Write(b []byte) (int, error) {
 	s.quiet()
-	if err := s.SetWriteDeadline(time.Now().Add(snapshotPatience)); err != nil {
+	if err := s.SetWriteDeadline(time.Now().Add(snapshotTimeout)); err != nil {
 		return 0, err
 	}
-	n, err := s.guarded.Write(b)
+	n, err := s.scannedConn.Write(b)
 	if s.scan.snapshot == 0 {
 		s.broke(err)
 	}

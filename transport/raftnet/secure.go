@@ -11,8 +11,8 @@ import (
 	"holdfast/transport/secure"
 )
 
-// shake does the handshake of TLS on an accepted connection, if the listener has TLS. A node that greets without TLS
-// where TLS is required is told so.
+// shake does the TLS handshake on an accepted connection, if the listener has TLS. It tells a node that greets without
+// TLS when TLS is required.
 func (l *Layer) shake(conn net.Conn) (greeting, error) {
 	//nolint:forbidigo // Close ends the connection, and that ends the handshake
 	ctx, cancel := context.WithTimeout(context.Background(), l.cfg.HandshakeTimeout)
@@ -43,7 +43,7 @@ func (l *Layer) refusePlain(conn net.Conn) error {
 	return err
 }
 
-// identify returns an error if the other side's certificate is of another node than its greeting.
+// identify returns an error if the other side's certificate belongs to another node than its greeting.
 func (l *Layer) identify(conn net.Conn, theirs greeting) error {
 	certificate := secure.PeerCertificate(conn)
 	if certificate == nil {

@@ -92,7 +92,7 @@ func TestL9OneSettingPerCluster(t *testing.T) {
 	}
 }
 
-// TestSettingsInTheGreeting: settings with their defaults are not told.
+// TestSettingsInTheGreeting: settings with their defaults are not sent.
 func TestSettingsInTheGreeting(t *testing.T) {
 	for want, all := range map[string][]Setting{
 		"c":                   settings("off", "on"),

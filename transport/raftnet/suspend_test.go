@@ -70,7 +70,7 @@ func TestSuspendCutsOffAndResumeLetsBack(t *testing.T) {
 	})
 }
 
-// A dial and a handshake under way when the layer is suspended do not succeed.
+// A dial and a handshake that are in flight when the layer is suspended do not succeed.
 func TestSuspendInTheMiddle(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		network := pipes{}

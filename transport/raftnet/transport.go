@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	// MaxRequest bounds the bytes of entries in one request, unless its first entry alone has more. Raft bounds a batch
-	// only by its number of entries. A broken connection loses one batch: over a link that breaks once a minute, a
-	// follower catches up as long as a minute is enough for one batch of this size.
+	// MaxRequest bounds the bytes of entries in one request, unless its first entry alone is larger. Raft bounds a
+	// batch only by its number of entries. A broken connection loses one batch: over a link that breaks once a minute,
+	// a follower catches up as long as a minute is enough for one batch of this size.
 	MaxRequest = 1 << 20
-	// entryBytes is about the size of an entry besides its data.
+	// entryBytes is the approximate size of an entry besides its data.
 	entryBytes = 64
 )
 
@@ -20,7 +20,7 @@ const (
 type Transport struct {
 	*raft.NetworkTransport
 	layer *Layer
-	// notices learn which entries followers have; nil: nobody does. Set before Raft uses the transport.
+	// notices learn which entries followers have; nil: no notices. Set before Raft uses the transport.
 	notices *Notices
 }
 
@@ -50,12 +50,12 @@ func (t *Transport) Close() error {
 }
 
 // AppendEntries sends the first entries of a request, up to [MaxRequest], and removes the others from the request. Raft
-// sees in the request what was sent, and sends the others next.
+// sees in the request which entries were sent, and sends the others next.
 //
-// It tells the follower of no commit beyond the sent entries. The follower takes its own entries up to that index for
+// The request names no commit index beyond the sent entries. The follower regards its own entries up to that index as
 // committed, although no request has compared them. Consider a leader whose request has no entries, because it was
-// begun before the first entry of the term, and names a later commit: a deposed leader would apply entries that no
-// other node has. (Ongaro and Ousterhout, figure 2: "min(leaderCommit, index of last new entry)".)
+// begun before the first entry of the term, and names a later commit index: a deposed leader would apply entries that
+// no other node has. (Ongaro and Ousterhout, figure 2: "min(leaderCommit, index of last new entry)".)
 func (t *Transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, request *raft.AppendEntriesRequest,
 	answer *raft.AppendEntriesResponse,
 ) error {

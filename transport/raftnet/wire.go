@@ -8,18 +8,19 @@ import (
 )
 
 const (
-	// MaxField is the length of the longest bytes or text in a message of Raft. It is above the size of a log entry, also
-	// of one with the largest command of the tree.
+	// MaxField is the length of the longest bytes or text in a message of Raft. It is above the size of every log
+	// entry, also with the largest command of the tree.
 	MaxField = 2 << 20
-	// MaxMessage is the length of the longest message of Raft, without the snapshot that may follow it. It is above the
-	// size of all entries of a request together.
+	// MaxMessage is the length of the longest message of Raft, without a following snapshot. It is above the size of
+	// all entries of a request together.
 	MaxMessage = 512 << 20
 	// MaxItems is the length of the longest list or map in a message of Raft. It is above the number of entries of a
 	// request.
 	MaxItems = 4096
 	// maxExtension is the length of the longest msgpack extension. A time takes 12 bytes.
 	maxExtension = 16
-	// maxDepth is how deeply lists and maps may be nested. Raft's are three deep: a request, its entries, an entry.
+	// maxDepth is the deepest nesting of lists and maps. Raft's messages nest three deep: a request, its entries, an
+	// entry.
 	maxDepth = 8
 )
 
@@ -46,10 +47,9 @@ func (m *malformed) Error() string {
 }
 
 // scanner follows the messages on one direction of a connection of Raft. The decoder of Raft's library believes any
-// length that is announced for a time, which in an unknown field is extension 0xff, and allocates it before a byte of
-// it has come. So the decoder gets no bytes that the scanner has not found to be bounded. The scanner knows msgpack and
-// where a message ends, but not what messages mean. It does not look into fields of bytes, some of which Raft decodes
-// later:
+// announced length of a time, which in an unknown field is extension 0xff, and allocates it before any byte of it has
+// arrived. So the decoder gets only bytes that the scanner has found to be bounded. The scanner knows msgpack and where
+// a message ends, but not what messages mean. It skips fields of bytes, some of which Raft decodes later:
 //
 //	answers   value value ...            of each answer the error and the response
 //	requests  (type value [snapshot])... a type is one byte; a snapshot has the length in the Size field of its request
@@ -58,29 +58,29 @@ func (m *malformed) Error() string {
 type scanner struct {
 	requests bool
 
-	// kind is the type of the request under way, if begun.
+	// kind is the type of the present request, if begun.
 	kind  byte
 	begun bool
-	// message is the length of the message under way so far, with the announced bytes.
+	// message is the length of the present message so far, with the announced bytes.
 	message uint64
-	// left is how many values each open list or map still lacks, a map two for each of its pairs. depth is how many
-	// lists and maps are open.
+	// left is the number of missing values of each open list or map, with two for each pair of a map. depth is the
+	// number of open lists and maps.
 	left  [maxDepth]uint64
 	depth int
-	// head[:have] are the bytes that have come of the head of a value. The head tells where the value ends.
+	// head[:have] are the bytes so far of the head of a value. The complete head determines where the value ends.
 	head [32]byte
 	have int
-	// body is how many bytes of a value's body are still to come.
+	// body is the number of missing bytes of a value's body.
 	body uint64
-	// sized says that the next value is the Size of a snapshot. size is the newest such value. snapshot is how many
-	// bytes of the snapshot are still to come.
+	// sized says that the next value is the Size of a snapshot. size is the newest such value. snapshot is the number
+	// of missing bytes of the snapshot.
 	sized          bool
 	size, snapshot uint64
 }
 
-// pass returns how many bytes of b may be given to Raft, and a *malformed, after which no more may be. Without an error
-// it returns less than all of b only at the end of a request or a snapshot, so that Raft's buffer never holds bytes of
-// the next one.
+// pass returns the number of bytes of b that Raft may read, and a *malformed, after which Raft may read no more.
+// Without an error it returns less than all of b only at the end of a request or a snapshot, so that Raft's buffer
+// never holds bytes of the next one.
 func (s *scanner) pass(b []byte) (int, error) {
 	for n := 0; n < len(b); {
 		rest := uint64(len(b) - n)
@@ -109,7 +109,7 @@ func (s *scanner) pass(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// under reports whether the rest of a request is still to come.
+// under reports whether a request is incomplete.
 func (s *scanner) under() bool { return s.begun || s.snapshot > 0 }
 
 // long reports whether the newest request, complete or not, is of a kind that may be large.
@@ -119,10 +119,10 @@ func isVote(kind byte) bool { return kind == typeVote || kind == typePreVote }
 
 func isLong(kind byte) bool { return kind == typeAppendEntries || kind == typeInstallSnapshot }
 
-// between reports whether the next byte begins a value that is in no list or map.
+// between reports whether the next byte begins a value outside of any list or map.
 func (s *scanner) between() bool { return s.depth == 0 && s.have == 0 && s.body == 0 }
 
-// next takes a byte that is not part of a body.
+// next processes a byte that is not part of a body.
 func (s *scanner) next(c byte) error {
 	if s.requests && !s.begun {
 		if c > maxType {
@@ -177,7 +177,7 @@ func (s *scanner) snapshotRequest() bool { return s.requests && s.kind == typeIn
 // named reports whether the next value is the name of a field of the request itself.
 func (s *scanner) named() bool { return s.depth == 1 && s.left[0]%2 == 0 }
 
-// value takes the whole head of a value.
+// value processes the complete head of a value.
 func (s *scanner) value(head []byte) error {
 	s.message += uint64(len(head))
 	sized := s.sized
@@ -217,8 +217,8 @@ func (s *scanner) value(head []byte) error {
 	return s.holds("", 0, 0)
 }
 
-// name takes the name of a field of a snapshot's request. The decoder searches for the name in one text of all names,
-// separated by bytes outside ASCII. A name with such bytes could match across two names.
+// name processes the name of a field of a snapshot's request. The decoder searches for the name in one text of all
+// names, separated by bytes outside ASCII. A name with such bytes could match across two names.
 func (s *scanner) name(name []byte) error {
 	for _, c := range name {
 		if c >= utf8.RuneSelf {
@@ -256,7 +256,7 @@ func snapshotSize(head []byte) (uint64, error) {
 	return size, nil
 }
 
-// open begins a list or map of n items, with so many values for each item.
+// open begins a list or map of n items, with the given number of values for each item.
 func (s *scanner) open(what string, n, values uint64) error {
 	switch {
 	case n == 0:
@@ -294,7 +294,7 @@ func (s *scanner) extends(n uint64) error {
 	return s.holds("", n+1, n+1)
 }
 
-// end ends a value, and the lists and maps whose last value it was. At depth 0 it ends the message.
+// end ends a value, and each list or map whose last value this was. At depth 0 it ends the message.
 func (s *scanner) end() {
 	for s.depth > 0 {
 		if s.left[s.depth-1]--; s.left[s.depth-1] > 0 {

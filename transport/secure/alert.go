@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// Alerts of TLS that say what an operator can do something about.
+// TLS alerts about which an operator can do something.
 const (
 	alertBadCertificate     = 42
 	alertUnsupported        = 43
@@ -23,8 +23,8 @@ const (
 	alertNoProtocol         = 120
 )
 
-// alertOf returns the alert that the other side sent; false for any other error. The type of alerts is none of
-// crypto/tls's exported ones.
+// alertOf returns the alert that the other side sent; false for any other error. crypto/tls does not export the type of
+// alerts.
 func alertOf(err error) (code uint8, remote bool) {
 	op, ok := errors.AsType[*net.OpError](err)
 	if !ok || op.Op != "remote error" || op.Err == nil {
@@ -74,7 +74,7 @@ func alertAdvice(code uint8) string {
 	}
 }
 
-// ofTLS reports whether an error is of TLS, and not of the connection below.
+// ofTLS reports whether TLS is the cause of an error, and not the connection below.
 func ofTLS(err error) bool {
 	if _, remote := alertOf(err); remote {
 		return true

@@ -13,42 +13,42 @@ import (
 const (
 	// handshakeTimeout bounds a handshake.
 	handshakeTimeout = 5 * time.Second
-	// farewell bounds the time that a closed connection takes to say so. A side that reads nothing must not hold up
-	// whoever closes.
+	// farewell bounds the time that a closing connection takes to send its end. A side that reads nothing must not
+	// delay the closing side.
 	farewell = 100 * time.Millisecond
-	// lingerTime and lingerBytes bound the wait for a refused side to read why: a connection that is closed with unread
-	// bytes is reset, and the reason is lost.
+	// lingerTime and lingerBytes bound the wait for a refused side to read the reason: a connection that is closed with
+	// unread bytes is reset, and the reason is lost.
 	lingerTime  = 500 * time.Millisecond
 	lingerBytes = 64 << 10
 )
 
-// Conn is a connection with TLS, or without it where the mode of its port allows that. An accepted one shakes hands
-// with its first Read or Write, or with HandshakeContext. Safe for concurrent use, as a [net.Conn] is.
+// Conn is a connection with TLS, or without TLS where the mode of its port permits that. An accepted Conn does its
+// handshake with its first Read or Write, or with HandshakeContext. Safe for concurrent use, as a [net.Conn] is.
 type Conn struct {
 	*lower
-	// shake does the handshake: it sets upper, or returns why there is none.
+	// shake does the handshake: it sets upper, or returns an error.
 	shake func(ctx context.Context, c *Conn) error
 	begun atomic.Bool
 	// done is closed once upper, state and err are set.
 	done  chan struct{}
 	upper net.Conn
-	// state is that of TLS, nil without.
+	// state is the state of TLS; nil without TLS.
 	state *tls.ConnectionState
 	err   error
-	// judge returns an error unless m accepts the certificates of the other side.
-	judge func(m *Material, now time.Time) error
-	// first says what the first error, or the first bytes, of reading mean; nil: nothing.
+	// verify returns an error unless m accepts the certificates of the other side.
+	verify func(m *Material, now time.Time) error
+	// first returns the meaning of the first error, or the first bytes, of a read; nil for none.
 	first func(b []byte, err error) error
 	read  atomic.Bool
-	// store is that of the side which made the connection, nil for one without TLS. It notes the connection once the
-	// other side has shown a certificate.
+	// store is the store of the side that made the connection; nil without TLS. It lists the connection once the other
+	// side has shown a certificate.
 	store *Store
 }
 
-// NetConn returns the connection below.
+// NetConn returns the underlying connection.
 func (c *Conn) NetConn() net.Conn { return c.Conn }
 
-// HandshakeContext shakes hands, unless that was done.
+// HandshakeContext does the handshake, unless it was done.
 func (c *Conn) HandshakeContext(ctx context.Context) error {
 	if c.begun.CompareAndSwap(false, true) {
 		bounded, cancel := context.WithTimeout(ctx, handshakeTimeout)
@@ -69,8 +69,8 @@ func (c *Conn) ready() error {
 	}
 }
 
-// Read reads. Before TLS 1.3 tells a side that dials whether its certificate was accepted, it may read already: so the
-// first error may be that of the handshake.
+// Read reads. With TLS 1.3, a dialling side may read before it learns whether its certificate was accepted: so the
+// first error may be the handshake's.
 func (c *Conn) Read(b []byte) (int, error) {
 	if err := c.ready(); err != nil {
 		return 0, err
@@ -118,10 +118,10 @@ func (c *Conn) forget() {
 	}
 }
 
-// accepted is judge, with the time.
-func (c *Conn) accepted(m *Material, now time.Time) error { return c.judge(m, now) }
+// accepted verifies the certificate of the other side against m at the given time.
+func (c *Conn) accepted(m *Material, now time.Time) error { return c.verify(m, now) }
 
-// certificate returns the verified certificate of the other side, nil for none.
+// certificate returns the verified certificate of the other side; nil for none.
 func (c *Conn) certificate() *x509.Certificate {
 	select {
 	case <-c.done:
@@ -134,8 +134,8 @@ func (c *Conn) certificate() *x509.Certificate {
 	return c.state.PeerCertificates[0]
 }
 
-// secured makes t the upper end of the connection, and notes it in its store if the other side has a certificate. A
-// connection that was closed during its handshake must not stay there for ever.
+// secured makes t the upper end of the connection, and lists it in its store if the other side has a certificate. A
+// connection that was closed during its handshake must not stay in the store for ever.
 func (c *Conn) secured(t *tls.Conn, by *Material) error {
 	state := t.ConnectionState()
 	c.upper, c.state = t, &state
@@ -149,7 +149,7 @@ func (c *Conn) secured(t *tls.Conn, by *Material) error {
 	return err
 }
 
-// ofConn returns the Conn that a connection is, or that it wraps.
+// ofConn returns the Conn that conn is or wraps; nil for none.
 func ofConn(conn net.Conn) *Conn {
 	for conn != nil {
 		if c, ok := conn.(*Conn); ok {
@@ -164,7 +164,7 @@ func ofConn(conn net.Conn) *Conn {
 	return nil
 }
 
-// Handshake shakes hands on a connection that a [Server] accepted, unless that was done. Of other connections it
+// Handshake does the handshake of a connection that a [Server] accepted, unless it was done. For other connections it
 // returns nil at once.
 func Handshake(ctx context.Context, conn net.Conn) error {
 	if c := ofConn(conn); c != nil {
@@ -173,8 +173,8 @@ func Handshake(ctx context.Context, conn net.Conn) error {
 	return nil
 }
 
-// PeerCertificate returns the verified certificate of the other side of a connection, nil without one. Connections may
-// wrap that of a [Server] or a [Dialer] if they have a method NetConn.
+// PeerCertificate returns the verified certificate of the other side of a connection; nil for none. conn may wrap a
+// connection of a [Server] or a [Dialer] if it has a method NetConn.
 func PeerCertificate(conn net.Conn) *x509.Certificate {
 	if c := ofConn(conn); c != nil {
 		return c.certificate()
@@ -190,14 +190,14 @@ func Refused(conn net.Conn) net.Conn {
 	return conn
 }
 
-// Bare returns what a connection without TLS reads from, the first below it that has no method NetConn. It is nil for a
-// connection with TLS, and while bytes are left that were read ahead. Only the goroutine that reads from conn may call
-// it.
+// Bare returns the innermost connection of a connection without TLS, the first one without a method NetConn. It is nil
+// for a connection with TLS, and while there are bytes that were read ahead. Only the goroutine that reads from conn
+// may call it.
 func Bare(conn net.Conn) net.Conn {
 	for {
 		switch c := conn.(type) {
 		case *Conn:
-			if c.upper != net.Conn(c.lower) || len(c.looked) > 0 {
+			if c.upper != net.Conn(c.lower) || len(c.peeked) > 0 {
 				return nil
 			}
 		case *tls.Conn:
@@ -211,11 +211,11 @@ func Bare(conn net.Conn) net.Conn {
 	}
 }
 
-// lower is the connection below TLS. Bytes that were looked at are read again.
+// lower is the connection below TLS. Read returns bytes again that peek has returned.
 type lower struct {
 	net.Conn
-	// looked are bytes that were read ahead. They belong to the goroutine that reads.
-	looked  []byte
+	// peeked are bytes that peek has read. They belong to the reading goroutine.
+	peeked  []byte
 	closing atomic.Bool
 }
 
@@ -223,26 +223,26 @@ type lower struct {
 func (l *lower) peek() ([]byte, error) {
 	b := make([]byte, 16)
 	n, err := l.Conn.Read(b)
-	l.looked = b[:n]
+	l.peeked = b[:n]
 	if n > 0 {
 		err = nil
 	}
-	return l.looked, err
+	return l.peeked, err
 }
 
-// Read reads the bytes that were looked at, then those that follow.
+// Read returns the bytes that peek has read, then the following ones.
 func (l *lower) Read(b []byte) (int, error) {
-	if len(l.looked) > 0 {
-		n := copy(b, l.looked)
-		if l.looked = l.looked[n:]; len(l.looked) == 0 {
-			l.looked = nil
+	if len(l.peeked) > 0 {
+		n := copy(b, l.peeked)
+		if l.peeked = l.peeked[n:]; len(l.peeked) == 0 {
+			l.peeked = nil
 		}
 		return n, nil
 	}
 	return l.Conn.Read(b)
 }
 
-// SetWriteDeadline sets the deadline, or an earlier one while the connection says that it closes.
+// SetWriteDeadline sets the deadline, or an earlier one while the connection is closing.
 func (l *lower) SetWriteDeadline(t time.Time) error {
 	if l.closing.Load() {
 		t = time.Now().Add(farewell)
@@ -250,7 +250,7 @@ func (l *lower) SetWriteDeadline(t time.Time) error {
 	return l.Conn.SetWriteDeadline(t)
 }
 
-// linger waits a moment until the other side has read why it was refused.
+// linger gives a refused side a moment to read the reason.
 func (l *lower) linger() {
 	if l.SetDeadline(time.Now().Add(lingerTime)) != nil {
 		return
@@ -258,5 +258,5 @@ func (l *lower) linger() {
 	if half, ok := l.Conn.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite() // the other side may be gone
 	}
-	_, _ = io.CopyN(io.Discard, l.Conn, lingerBytes) // what it says does not matter any more
+	_, _ = io.CopyN(io.Discard, l.Conn, lingerBytes) // the content no longer matters
 }

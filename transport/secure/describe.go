@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Describe says in lines whose a certificate is, who signed it, what it is for and until when it is valid.
+// Describe describes a certificate in lines: its owner, its issuer, its use and its validity.
 func Describe(c *x509.Certificate) string {
 	line := func(what, text string) string { return fmt.Sprintf("  %-11s %s", what, text) }
 	names := c.DNSNames
@@ -18,7 +18,7 @@ func Describe(c *x509.Certificate) string {
 	whose := owner(c)
 	uses := []string{}
 	for _, u := range c.ExtKeyUsage {
-		switch u { //nolint:exhaustive // the others do not matter here
+		switch u { //nolint:exhaustive // other uses do not matter here
 		case x509.ExtKeyUsageServerAuth:
 			uses = append(uses, "servers")
 		case x509.ExtKeyUsageClientAuth:

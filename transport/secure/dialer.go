@@ -13,32 +13,33 @@ import (
 	"holdfast/session"
 )
 
-// Dialer makes connections. Its fields do not change once it is used. Safe for concurrent use.
+// Dialer makes connections. Its fields must not change once it is used. Safe for concurrent use.
 type Dialer struct {
 	// Store has the certificates and CAs; nil with the mode Off.
 	Store *Store
 	Mode  Mode
-	// Dial makes the connection below; nil is TCP.
+	// Dial makes the underlying connection; nil is TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 	// ServerName is the name that the other side's certificate must have; empty is the host of the address. It is not
 	// used with Names.
 	ServerName string
-	// Names checks whom the verified certificate of the node at an address names; nil has the certificate checked for
+	// Names checks the name in the verified certificate of the node at an address; with nil the certificate must have
 	// the ServerName.
 	Names func(address string, c *x509.Certificate) error
-	// Protocols are those that the connection may speak, as ALPN has them.
+	// Protocols are the protocols of the connection, for ALPN.
 	Protocols []string
-	// MinVersion is the least version of TLS; 0 is 1.3.
+	// MinVersion is the lowest version of TLS; 0 is 1.3.
 	MinVersion uint16
-	// Ours says in an error what this side does, such as "node_tls is require here"; Theirs is the setting of the other
-	// side, such as "node_tls".
+	// Ours describes this side's setting in errors, such as "node_tls is require here"; Theirs is the name of the other
+	// side's setting, such as "node_tls".
 	Ours, Theirs string
-	// Fresh looks whether the files of Store have changed before each handshake: for processes that do not run the Store.
+	// Fresh checks before each handshake whether the files of Store have changed: for processes that do not run the
+	// Store.
 	Fresh bool
 }
 
-// DialContext connects to address. The error of a side that does not agree on TLS is a [session.TLSError], also the
-// error of the first Read: TLS 1.3 tells only then that a certificate was refused.
+// DialContext connects to address. If the sides do not agree on TLS, the error is a [session.TLSError]; the error of
+// the first Read may be one too, because with TLS 1.3 a refused certificate is reported only then.
 func (d *Dialer) DialContext(ctx context.Context, address string) (net.Conn, error) {
 	if !d.Mode.Secure() {
 		return d.plain(ctx, address)
@@ -67,7 +68,7 @@ func (d *Dialer) plain(ctx context.Context, address string) (net.Conn, error) {
 	c := &Conn{lower: &lower{Conn: raw}, done: make(chan struct{})}
 	c.upper = c.lower
 	c.first = func(b []byte, _ error) error {
-		// An alert of TLS is the answer of other servers than ours.
+		// Other servers than ours answer with a TLS alert.
 		if !bytes.HasPrefix(b, []byte(tlsRequired)) && !bytes.HasPrefix(b, []byte{0x15, 3}) {
 			return nil
 		}
@@ -102,16 +103,16 @@ func (d *Dialer) shake(ctx context.Context, c *Conn, address string) error {
 	m := d.Store.Current()
 	var chain []*x509.Certificate
 	config := d.config(m, address)
-	judge := func(m *Material, now time.Time) error { return d.judge(m, now, address, chain) }
+	verify := func(m *Material, now time.Time) error { return d.verify(m, now, address, chain) }
 	config.VerifyConnection = func(state tls.ConnectionState) error {
 		chain = state.PeerCertificates
-		return judge(m, d.Store.cfg.Clock())
+		return verify(m, d.Store.cfg.Clock())
 	}
 	t := tls.Client(c.lower, config)
 	if err := t.HandshakeContext(ctx); err != nil {
 		return d.explain(address, err)
 	}
-	c.judge = judge
+	c.verify = verify
 	c.first = func(_ []byte, err error) error {
 		if _, remote := alertOf(err); remote {
 			return d.explain(address, err)
@@ -124,7 +125,7 @@ func (d *Dialer) shake(ctx context.Context, c *Conn, address string) error {
 func (d *Dialer) config(m *Material, address string) *tls.Config {
 	name := d.ServerName
 	if name == "" {
-		name, _, _ = net.SplitHostPort(address) // an address without a port could not be dialled
+		name, _, _ = net.SplitHostPort(address) // an address without a port cannot be dialled
 	}
 	config := &tls.Config{
 		ServerName: name,
@@ -139,15 +140,16 @@ func (d *Dialer) config(m *Material, address string) *tls.Config {
 		config.MinVersion = tls.VersionTLS13
 	}
 	if m.Pair != nil {
-		// Not Certificates: those are kept back from a server whose CAs did not sign them, which then says only that it
-		// got none.
+		// Certificates would not be sent to a server whose CAs did not sign them, and the server would report only a
+		// missing certificate.
 		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return m.Pair, nil }
 	}
 	return config
 }
 
-// judge returns an error unless the other side's certificate is one of m's CAs, and names the node at address.
-func (d *Dialer) judge(m *Material, now time.Time, address string, chain []*x509.Certificate) error {
+// verify returns an error unless one of m's CAs signed the other side's certificate, and the certificate names the node
+// at address.
+func (d *Dialer) verify(m *Material, now time.Time, address string, chain []*x509.Certificate) error {
 	if err := verify(chain, m.Roots, x509.ExtKeyUsageServerAuth, now); err != nil {
 		return &tls.CertificateVerificationError{UnverifiedCertificates: chain, Err: err}
 	}

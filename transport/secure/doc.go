@@ -1,38 +1,38 @@
-// Package secure puts TLS on the ports of nodes and under the connections to them.
+// Package secure provides TLS on the ports of nodes and on the connections to them.
 //
-// A [Store] keeps the certificate, the key and the CAs of one process, and loads them anew when their files change. A
-// [Server] wraps a listener, a [Dialer] makes connections. Both take their files from a Store, check whom the other
-// side's certificate names, and tell a side that speaks plain from one that speaks TLS. A store closes connections
-// whose certificates it no longer accepts after a reload.
+// A [Store] keeps the certificate, the key and the CAs of one process, and reloads them when their files change. A
+// [Server] wraps a listener, a [Dialer] makes connections. Both take their files from a Store, check the name in the
+// other side's certificate, and detect a side that speaks without TLS. A store closes connections whose certificates it
+// no longer accepts after a reload.
 //
-// Certificates name nodes, clients and administrators in a URI, see [Name]. [IdentityOf] returns whom a caller's
-// verified certificate names.
+// Certificates name nodes, clients and administrators in a URI, see [Name]. [IdentityOf] returns the identity in a
+// caller's verified certificate.
 package secure
 
-// Mode says what one side of a port speaks.
+// Mode says whether one side of a port uses TLS.
 type Mode string
 
 const (
-	// Off speaks without TLS.
+	// Off uses no TLS.
 	Off Mode = "off"
-	// Prefer accepts both, and dials with TLS first and without it where the other side speaks without it. It is for the
-	// time of a change: whoever reaches the port may still speak without TLS.
+	// Prefer accepts both, and dials with TLS first and without TLS where the other side has none. It is for the
+	// transition: meanwhile, any client that reaches the port may still connect without TLS.
 	Prefer Mode = "prefer"
-	// Require accepts and dials with TLS alone.
+	// Require accepts and dials only with TLS.
 	Require Mode = "require"
 )
 
 // Secure reports whether the mode needs certificates.
 func (m Mode) Secure() bool { return m == Prefer || m == Require }
 
-// Auth says whether a port asks its callers for certificates.
+// Auth says whether a port requests certificates from its callers.
 type Auth string
 
 const (
-	// AuthNone asks for none.
+	// AuthNone requests none.
 	AuthNone Auth = "none"
-	// AuthOptional verifies the certificate of a caller that has one.
+	// AuthOptional verifies the certificate of a caller that sends one.
 	AuthOptional Auth = "optional"
-	// AuthRequire refuses callers without one.
+	// AuthRequire refuses callers without a certificate.
 	AuthRequire Auth = "require"
 )

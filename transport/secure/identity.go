@@ -10,9 +10,9 @@ import (
 	"google.golang.org/grpc/peer"
 )
 
-// Identity is whom the verified certificate of a caller names.
+// Identity is the identity in a caller's verified certificate.
 type Identity struct {
-	// Name is the name of this project's form; zero without one.
+	// Name is the name in this project's form; zero for none.
 	Name Name
 	// Subject is the subject of the certificate, as [SubjectOf] writes it.
 	Subject string
@@ -20,8 +20,8 @@ type Identity struct {
 	Certificate *x509.Certificate
 }
 
-// IdentityOf returns the identity of whoever makes a call: the context is that of a gRPC handler, or of an HTTP request
-// over a connection that [HTTPContext] has seen. It is false for callers without a verified certificate.
+// IdentityOf returns the identity of a call's author: ctx is the context of a gRPC handler, or of an HTTP request over
+// a connection that [HTTPContext] has seen. It is false for callers without a verified certificate.
 func IdentityOf(ctx context.Context) (Identity, bool) {
 	c := certificateOf(ctx)
 	if c == nil {
@@ -29,7 +29,7 @@ func IdentityOf(ctx context.Context) (Identity, bool) {
 	}
 	name, err := NameOf(c)
 	if err != nil {
-		return Identity{}, false // no port accepts it
+		return Identity{}, false // no port accepts such a certificate
 	}
 	return Identity{name, SubjectOf(c), c}, true
 }
@@ -56,24 +56,25 @@ func HTTPContext(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, conn)
 }
 
-// ConnOf returns the connection that [HTTPContext] has seen, nil without one.
+// ConnOf returns the connection that [HTTPContext] has seen; nil for none.
 func ConnOf(ctx context.Context) net.Conn {
 	conn, _ := ctx.Value(connKey{}).(net.Conn)
 	return conn
 }
 
-// Credentials are gRPC's, for connections that a [Server] has accepted or a [Dialer] has made. They add nothing to the
-// connection, and tell gRPC who the other side is. Other connections are without TLS.
+// Credentials returns gRPC credentials for connections that a [Server] has accepted or a [Dialer] has made. They add
+// nothing to the connection, and pass the other side's identity to gRPC. Other connections count as connections without
+// TLS.
 func Credentials() credentials.TransportCredentials { return overConn{} }
 
 type overConn struct{}
 
-// ClientHandshake takes a connection as it is: a [Dialer] has shaken hands.
+// ClientHandshake does nothing: a [Dialer] has done the handshake.
 func (overConn) ClientHandshake(_ context.Context, _ string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	return conn, infoOf(conn), nil
 }
 
-// ServerHandshake shakes hands.
+// ServerHandshake does the handshake.
 func (overConn) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	//nolint:forbidigo // gRPC gives no context; the handshake has its own limit of time
 	if err := Handshake(context.Background(), conn); err != nil {
@@ -92,7 +93,7 @@ func infoOf(conn net.Conn) credentials.AuthInfo {
 	return plainInfo{credentials.CommonAuthInfo{SecurityLevel: credentials.NoSecurity}}
 }
 
-// plainInfo is what gRPC knows of a connection without TLS.
+// plainInfo is gRPC's information about a connection without TLS.
 type plainInfo struct{ credentials.CommonAuthInfo }
 
 // AuthType names the kind.

@@ -12,25 +12,24 @@ import (
 	"time"
 )
 
-// Files are the paths of PEM files. Empty is none.
+// Files are the paths of PEM files. An empty path is no file.
 type Files struct {
-	// Cert has this side's certificate, and after it the intermediate ones. Key has its private key.
+	// Cert has this side's certificate, followed by intermediate ones. Key has its private key.
 	Cert, Key string
-	// CA has the certificates of those who sign the certificates of servers and nodes. Without it a client believes the
-	// CAs of its system.
+	// CA has the CAs that sign the certificates of servers and nodes. Without it a client trusts its system's CAs.
 	CA string
-	// ClientCA has those who sign the certificates of callers; empty is CA.
+	// ClientCA has the CAs that sign the certificates of callers; empty is CA.
 	ClientCA string
 }
 
 // maxFile bounds one file, in bytes.
 const maxFile = 1 << 20
 
-// Material is what the files of a process hold. It does not change.
+// Material is the content of a process's files. It is immutable.
 type Material struct {
-	// Pair is this side's certificate, nil without one.
+	// Pair is this side's certificate with its key; nil for none.
 	Pair *tls.Certificate
-	// Roots are the CAs of servers and nodes, nil for those of the system. ClientRoots are the CAs of callers.
+	// Roots are the CAs of servers and nodes; nil for the system's. ClientRoots are the CAs of callers.
 	Roots, ClientRoots *x509.CertPool
 	// roots and clientRoots are the same CAs.
 	roots, clientRoots []*x509.Certificate
@@ -83,7 +82,7 @@ func readFile(path string) (b []byte, err error) {
 	return b, nil
 }
 
-// parse makes the material of what was read.
+// parse makes the material from the contents of the files.
 func (f Files) parse(c contents) (*Material, error) {
 	m := &Material{}
 	if f.Cert != "" {
@@ -106,11 +105,11 @@ func (f Files) parse(c contents) (*Material, error) {
 	return m, err
 }
 
-// beginsBlock is how each block of a PEM file begins.
+// beginsBlock is the beginning of each block of a PEM file.
 const beginsBlock = "-----BEGIN "
 
-// Certificates returns the certificates of a PEM file. A block that is damaged or cut short is an error, though readers
-// of PEM may skip it: a file that is being written would be taken for one with fewer CAs.
+// Certificates returns the certificates of a PEM file. A damaged or truncated block is an error, although readers of
+// PEM may skip it: otherwise a file that is being written would look like a file with fewer CAs.
 func Certificates(b []byte) (all []*x509.Certificate, err error) {
 	begun := bytes.Count(b, []byte(beginsBlock))
 	for whole := 0; ; whole++ {
@@ -148,7 +147,7 @@ func pool(path string, b []byte) (*x509.CertPool, []*x509.Certificate, error) {
 	return p, all, nil
 }
 
-// verify checks a chain of certificates, the owner's first, as of now.
+// verify checks a chain of certificates, the owner's first, at the time now.
 func verify(chain []*x509.Certificate, roots *x509.CertPool, usage x509.ExtKeyUsage, now time.Time) error {
 	if len(chain) == 0 {
 		return errors.New("no certificate")
@@ -176,8 +175,8 @@ func (m *Material) chain() ([]*x509.Certificate, error) {
 	return all, nil
 }
 
-// Trusted returns an error unless a CA of this material signed the own certificate for servers and for clients, and it
-// is valid now. Nodes use one certificate as both.
+// Trusted returns an error unless a CA of this material signed the own certificate for servers and for clients, and the
+// certificate is valid now. Nodes use one certificate for both.
 func (m *Material) Trusted(now time.Time) error {
 	all, err := m.chain()
 	if err != nil {
@@ -189,7 +188,7 @@ func (m *Material) Trusted(now time.Time) error {
 	return verify(all, m.Roots, x509.ExtKeyUsageClientAuth, now)
 }
 
-// leaf returns the own certificate, nil without one.
+// leaf returns the own certificate; nil for none.
 func (m *Material) leaf() *x509.Certificate {
 	if m.Pair == nil {
 		return nil
@@ -197,7 +196,7 @@ func (m *Material) leaf() *x509.Certificate {
 	return m.Pair.Leaf
 }
 
-// expires returns when the first of some certificates ends; zero for none.
+// expires returns the end of the first certificate to expire; zero for none.
 func expires(all ...*x509.Certificate) (first time.Time) {
 	for _, c := range all {
 		if c != nil && (first.IsZero() || c.NotAfter.Before(first)) {

@@ -10,10 +10,10 @@ import (
 	"holdfast/session"
 )
 
-// Scheme is that of the URIs that name the owners of certificates.
+// Scheme is the scheme of the URIs that name the owners of certificates.
 const Scheme = "holdfast"
 
-// Kind is what the owner of a certificate is.
+// Kind is the kind of the owner of a certificate.
 type Kind string
 
 // Kinds of owners.
@@ -31,12 +31,12 @@ type Name struct {
 	Name    string
 }
 
-// NodeName is the name of a node of a cluster.
+// NodeName returns the name of a node of a cluster.
 func NodeName(cluster string, node session.Node) Name {
 	return Name{cluster, KindNode, strconv.Itoa(int(node))}
 }
 
-// URI returns the name as a certificate has it.
+// URI returns the name in the form of a certificate.
 func (n Name) URI() *url.URL {
 	return &url.URL{Scheme: Scheme, Host: n.Cluster, Path: "/" + string(n.Kind) + "/" + n.Name}
 }
@@ -44,7 +44,7 @@ func (n Name) URI() *url.URL {
 // String says who the owner is.
 func (n Name) String() string { return fmt.Sprintf("%s %s of cluster %q", n.Kind, n.Name, n.Cluster) }
 
-// Node returns the node that the name is of, 0 if it is none.
+// Node returns the node in the name; 0 for none.
 func (n Name) Node() session.Node {
 	number, err := strconv.ParseUint(n.Name, 10, 8)
 	if n.Kind != KindNode || err != nil || strconv.FormatUint(number, 10) != n.Name ||
@@ -57,7 +57,7 @@ func (n Name) Node() session.Node {
 // maxName bounds the last part of a name, in bytes.
 const maxName = 64
 
-// Check returns an error unless n can be in a certificate. It is a [session.FieldError].
+// Check returns a [session.FieldError] if n cannot be in a certificate.
 func (n Name) Check() error {
 	switch {
 	case !ValidCluster(n.Cluster):
@@ -85,7 +85,7 @@ func ValidCluster(id string) bool {
 }
 
 // NameOf returns the name in a certificate. It is zero for a certificate without one, which may be a client's. Two
-// names, or one that is malformed, are an error: it must not depend on the reader whose certificate it is.
+// names, or a malformed name, are an error: otherwise two readers could see different owners.
 func NameOf(c *x509.Certificate) (Name, error) {
 	var found Name
 	for _, u := range c.URIs {
@@ -104,7 +104,7 @@ func NameOf(c *x509.Certificate) (Name, error) {
 	return found, nil
 }
 
-// owner says whose a certificate is, for people.
+// owner describes a certificate's owner for people.
 func owner(c *x509.Certificate) string {
 	switch n, err := NameOf(c); {
 	case err != nil:
@@ -116,8 +116,8 @@ func owner(c *x509.Certificate) string {
 	}
 }
 
-// NodeOf returns the node of a cluster that a certificate is of. Any other certificate is an error, which says whose it
-// is.
+// NodeOf returns the node of a cluster that owns a certificate. Any other certificate is an error, which names its
+// owner.
 func NodeOf(c *x509.Certificate, cluster string) (session.Node, error) {
 	n, err := NameOf(c)
 	if err != nil {

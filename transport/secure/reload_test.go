@@ -43,7 +43,7 @@ func TestReloadOfACertificateThatIsNotValidYet(t *testing.T) {
 		now = now.Add(10 * time.Second)
 	}
 	if store.Current() != before || store.Complaint() == nil || store.Stats().Failures != 1 ||
-		strings.Count(log.String(), "not loaded anew") != 1 {
+		strings.Count(log.String(), "not reloaded") != 1 {
 		t.Errorf("before its time: complaint %v, %d failures, want one\n%s", store.Complaint(), store.Stats().Failures, log)
 	}
 	now = begins.Add(time.Second)
@@ -83,8 +83,8 @@ func TestExpiryOfEachIsAnnounced(t *testing.T) {
 	}
 }
 
-// A connection that its port closes during the handshake, to make room for another, is not kept: the last bytes of the
-// handshake may have come already, so that it succeeds.
+// A connection that its port closes during the handshake, to free a slot for another, is not kept: the last bytes of
+// the handshake may have come already, so that it succeeds.
 func TestCloseDuringTheHandshake(t *testing.T) {
 	for !closedDuringTheHandshake(t) { // until the last bytes have come in time
 	}
@@ -163,8 +163,8 @@ func TestReloadOfHalfAFile(t *testing.T) {
 	}
 }
 
-// A bundle that is written one certificate after the other can be read after each. A look in between does not take it:
-// the connections of the CAs that are not there yet would be closed. Files count once two looks have found them.
+// A bundle that is written one certificate after the other can be read after each. A look in between does not install
+// it: the connections of the CAs that are not there yet would be closed. Files count once two looks have found them.
 func TestReloadOfFilesThatAreBeingWritten(t *testing.T) {
 	ca, other := certs.New(t), certs.New(t)
 	files := ca.Node(cluster, 1)

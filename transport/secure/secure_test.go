@@ -62,7 +62,7 @@ type echo struct {
 	log     *syncBuffer
 }
 
-// says waits until the port's log has a text: a port logs a refusal once it has told it.
+// says waits until the port's log has a text: a port logs a refusal once it has sent it.
 func (e echo) says(t *testing.T, text string) {
 	t.Helper()
 	said := func() string { return strings.NewReplacer(`\\\"`, `"`, `\"`, `"`).Replace(e.log.String()) }
@@ -178,7 +178,7 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// Whoever is not to come in is told why, and so is the log of the port.
+// A refused caller gets the reason, and so does the log of the port.
 func TestCertificatesThatAreRefused(t *testing.T) {
 	ca, other := certs.New(t), certs.New(t)
 	store, _ := open(t, ca.Node(cluster, 1))
@@ -270,7 +270,7 @@ func TestReloadIsWhole(t *testing.T) {
 	if store.Current() != before || store.Complaint() == nil {
 		t.Error("a certificate without its key was taken, or not complained about")
 	}
-	if n := strings.Count(log.String(), "not loaded anew"); n != 1 || store.Stats().Failures != 1 {
+	if n := strings.Count(log.String(), "not reloaded"); n != 1 || store.Stats().Failures != 1 {
 		t.Errorf("logged %d times, %d failures: want 1\n%s", n, store.Stats().Failures, log)
 	}
 	move(next.Key, files.Key)

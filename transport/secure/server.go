@@ -22,19 +22,19 @@ type ServerConfig struct {
 	// Store has the certificates. It may be nil with the mode Off.
 	Store *Store
 	Mode  Mode
-	// Setting is the name of the setting of Mode, and Port that of the port, for people.
+	// Setting is the name of the setting of Mode, and Port the name of the port, for people.
 	Setting, Port string
 	// Auth says whether callers need certificates.
 	Auth Auth
-	// Nodes says that the CAs of nodes sign the certificates of callers, not those of clients.
+	// Nodes says that the CAs of nodes sign the certificates of callers, not the CAs of clients.
 	Nodes bool
-	// Names refuses a verified certificate for whom it names; nil takes all.
+	// Names refuses a verified certificate by its name; nil accepts every name.
 	Names func(c *x509.Certificate) error
-	// Protocols are those that the port speaks, as ALPN has them.
+	// Protocols are the protocols of the port, for ALPN.
 	Protocols []string
-	// MinVersion is the least version of TLS; 0 is 1.3.
+	// MinVersion is the lowest version of TLS; 0 is 1.3.
 	MinVersion uint16
-	// Mute leaves the answer to callers that speak without TLS to the port, which knows what they speak.
+	// Mute leaves the answer to callers without TLS to the port, which knows their protocol.
 	Mute   bool
 	Logger hclog.Logger
 }
@@ -46,18 +46,18 @@ type Server struct {
 	log     seldom
 }
 
-// refusalLogInterval keeps callers that come again and again from filling the log.
+// refusalLogInterval keeps callers that retry all the time from filling the log.
 const refusalLogInterval = 10 * time.Second
 
-// seldom does something at most once in a while. Safe for concurrent use. The SDK links this package, and no
-// other limit of rates.
+// seldom calls a function at most once in an interval. Safe for concurrent use. The SDK links this package, and must
+// not link another rate limiter.
 type seldom struct {
 	every time.Duration
 	mu    sync.Mutex
 	done  time.Time // guarded by mu
 }
 
-// do calls f unless it has called one within the last while.
+// do calls f unless it has called a function within the last interval.
 func (s *seldom) do(f func()) {
 	now := time.Now()
 	s.mu.Lock()
@@ -71,7 +71,7 @@ func (s *seldom) do(f func()) {
 	}
 }
 
-// NewServer returns the side of a port. It starts nothing.
+// NewServer returns the TLS side of a port. It starts no goroutine.
 func NewServer(cfg ServerConfig) *Server {
 	if cfg.MinVersion == 0 {
 		cfg.MinVersion = tls.VersionTLS13
@@ -82,7 +82,7 @@ func NewServer(cfg ServerConfig) *Server {
 	return &Server{cfg: cfg, log: seldom{every: refusalLogInterval}}
 }
 
-// Refused counts the callers that were refused before they could say anything.
+// Refused returns the number of callers that were refused in the handshake.
 func (s *Server) Refused() uint64 { return s.refused.Load() }
 
 // Listener returns a listener whose connections are a [Conn] each. Accept does not wait for handshakes.
@@ -106,10 +106,10 @@ func (l *listener) Accept() (net.Conn, error) {
 // recordHandshake is the first byte of a connection with TLS.
 const recordHandshake = 0x16
 
-// tlsRequired begins the answer to a caller without TLS. Dialers of this package know it.
+// tlsRequired begins the answer to a caller without TLS. Dialers of this package recognize it.
 const tlsRequired = "HTTP/1.1 400 TLS required"
 
-// answer is an HTTP answer for whoever reads it.
+// answer returns an HTTP answer.
 func answer(line, text string) string {
 	return line + "\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n" + text + "\n"
 }
@@ -140,7 +140,7 @@ func (s *Server) greet(ctx context.Context, c *Conn) error {
 	case speaksTLS && s.cfg.Mode.Secure():
 		return s.secure(ctx, c)
 	case speaksTLS:
-		s.tell(c, answer("HTTP/1.1 400 TLS not spoken", fmt.Sprintf("This port speaks without TLS (%s: off).",
+		s.respond(c, answer("HTTP/1.1 400 TLS not spoken", fmt.Sprintf("This port speaks without TLS (%s: off).",
 			s.cfg.Setting)))
 		return &session.TLSError{
 			With: with, Fault: "it speaks TLS, and this port does not",
@@ -149,7 +149,7 @@ func (s *Server) greet(ctx context.Context, c *Conn) error {
 		}
 	case s.cfg.Mode == Require:
 		if !s.cfg.Mute {
-			s.tell(c, answer(tlsRequired, fmt.Sprintf("This port takes TLS only (%s: require).", s.cfg.Setting)))
+			s.respond(c, answer(tlsRequired, fmt.Sprintf("This port takes TLS only (%s: require).", s.cfg.Setting)))
 		}
 		return &session.TLSError{
 			With: with, Plain: true, Fault: "it speaks without TLS, and this port requires TLS",
@@ -161,8 +161,8 @@ func (s *Server) greet(ctx context.Context, c *Conn) error {
 	return nil
 }
 
-// tell answers a caller that is refused.
-func (s *Server) tell(c *Conn, text string) {
+// respond answers a refused caller.
+func (s *Server) respond(c *Conn, text string) {
 	if c.Conn.SetWriteDeadline(time.Now().Add(lingerTime)) != nil {
 		return
 	}
@@ -171,7 +171,7 @@ func (s *Server) tell(c *Conn, text string) {
 	}
 }
 
-// secure is the handshake with TLS. Each takes the newest material.
+// secure is the handshake with TLS. Each handshake uses the newest material.
 func (s *Server) secure(ctx context.Context, c *Conn) error {
 	m := s.cfg.Store.Current()
 	var chain []*x509.Certificate
@@ -185,7 +185,7 @@ func (s *Server) secure(ctx context.Context, c *Conn) error {
 		}
 		return s.explain(c.RemoteAddr().String(), err)
 	}
-	c.judge = func(m *Material, now time.Time) error {
+	c.verify = func(m *Material, now time.Time) error {
 		if err := verify(chain, s.roots(m), x509.ExtKeyUsageClientAuth, now); err != nil {
 			return err
 		}
@@ -201,8 +201,8 @@ func (s *Server) roots(m *Material) *x509.CertPool {
 	return m.ClientRoots
 }
 
-// config is made for each handshake. There are no session tickets: a connection that is resumed would have been
-// verified by a CA that may be gone.
+// config is made for each handshake. There are no session tickets: a resumed session could rest on a verification by a
+// CA that is gone.
 func (s *Server) config(m *Material, check func(tls.ConnectionState) error) *tls.Config {
 	return &tls.Config{
 		Certificates: []tls.Certificate{*m.Pair},
@@ -218,7 +218,7 @@ func (s *Server) config(m *Material, check func(tls.ConnectionState) error) *tls
 	}
 }
 
-// named refuses a caller for whom its certificate names.
+// named refuses a caller by the name in its certificate.
 func (s *Server) named(chain []*x509.Certificate) error {
 	if len(chain) == 0 || s.cfg.Names == nil {
 		return nil

@@ -17,10 +17,9 @@ import (
 // StoreConfig configures a [Store].
 type StoreConfig struct {
 	Files Files
-	// Check refuses material that cannot work; nil takes all that can be read. It is called with the time as of which it
-	// checks.
+	// Check refuses material that cannot work; nil accepts all readable material. now is the time of the check.
 	Check func(m *Material, now time.Time) error
-	// Every is how long changed files take to be loaded, at most; default 10 s. Run looks twice in that time.
+	// Every is the longest time until changed files are loaded; default 10 s. Run checks twice in that time.
 	Every time.Duration
 	// Clock is the wall clock; nil is time.Now.
 	Clock func() time.Time
@@ -30,15 +29,15 @@ type StoreConfig struct {
 
 const (
 	defaultEvery = 10 * time.Second
-	// againEvery is how often a warning about a certificate's end is repeated.
+	// againEvery is the interval between two warnings about a certificate's end.
 	againEvery = 24 * time.Hour
-	// aheadMost bounds how long before its end a certificate is warned about; one of a short life is warned about in its
-	// last third.
-	aheadMost = 30 * 24 * time.Hour
+	// maxAhead is the longest time before a certificate's end at which warnings begin; for a short-lived certificate
+	// they begin in its last third.
+	maxAhead = 30 * 24 * time.Hour
 )
 
-// Store keeps the material of one process, and loads it anew when its files change: all of it, or nothing. It knows the
-// connections that were made with it, and closes those whose certificates it does not accept after a reload. Safe for
+// Store keeps the material of one process, and reloads it when its files change, completely or not at all. It knows the
+// connections that use the material, and closes those whose certificates it does not accept after a reload. Safe for
 // concurrent use.
 type Store struct {
 	cfg     StoreConfig
@@ -47,12 +46,12 @@ type Store struct {
 	reloads, failures, closed atomic.Uint64
 
 	mu sync.Mutex
-	// loaded is what current was made of, refused what could not be loaded last, and seen what the last look of Run has
-	// found. guarded by mu
+	// loaded are the contents of current, refused the contents that were refused last, and seen the contents at the
+	// last check of Run. guarded by mu
 	loaded, refused, seen contents
-	// complaint is why the files could not be loaded at the last look; empty: they could. guarded by mu
+	// complaint is why the last check could not load the files; empty if it could. guarded by mu
 	complaint string
-	looked    time.Time // guarded by mu
+	checkedAt time.Time // guarded by mu
 	warned    time.Time // guarded by mu
 	// live are the connections with a verified certificate of the other side. guarded by mu
 	live map[*Conn]struct{}
@@ -60,9 +59,9 @@ type Store struct {
 
 // Stats are gauges and counters of a store.
 type Stats struct {
-	// Reloads counts reloads, Failures files that were refused, Closed connections that a reload ended.
+	// Reloads counts reloads, Failures refused files, Closed connections that a reload closed.
 	Reloads, Failures, Closed uint64
-	// Expires is when the own certificate ends, CAExpires when the first CA does. Zero: there is none.
+	// Expires is the end of the own certificate, CAExpires the end of the first CA to expire; zero for none.
 	Expires, CAExpires time.Time
 }
 
@@ -86,7 +85,7 @@ func Open(cfg StoreConfig) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.loaded, s.looked = read, cfg.Clock()
+	s.loaded, s.checkedAt = read, cfg.Clock()
 	s.current.Store(m)
 	return s, nil
 }
@@ -105,7 +104,7 @@ func (s *Store) parse(read contents) (*Material, error) {
 // Current returns the newest material.
 func (s *Store) Current() *Material { return s.current.Load() }
 
-// Run looks at the files from time to time, until ctx ends, and says ahead of time when certificates end.
+// Run checks the files from time to time, until ctx ends, and warns before certificates expire.
 func (s *Store) Run(ctx context.Context) error {
 	ticker := time.NewTicker(max(s.cfg.Every/2, 1))
 	defer ticker.Stop()
@@ -113,34 +112,35 @@ func (s *Store) Run(ctx context.Context) error {
 		s.warn()
 		select {
 		case <-ticker.C:
-			s.look()
+			s.reloadIfStable()
 		case <-ctx.Done():
 			return nil
 		}
 	}
 }
 
-// look is Reload, once two looks in a row have found the same in the files: a bundle that is written one certificate
-// after the other can be read after each, and the CAs that are not there yet would lose their connections.
-func (s *Store) look() {
+// reloadIfStable is Reload, but only after two checks in a row have found the same contents: a bundle may be written
+// one certificate after the other and be readable after each, and connections of the CAs that are still missing would
+// be closed.
+func (s *Store) reloadIfStable() {
 	read, err := s.cfg.Files.read()
 	s.mu.Lock()
 	steady := err != nil || read.equal(s.loaded) || read.equal(s.seen)
 	s.seen = read
 	s.mu.Unlock()
 	if steady {
-		s.take(read, err)
+		s.install(read, err)
 	}
 }
 
-// refreshEvery is how often Refresh reads the files at most.
+// refreshEvery is the shortest time between two reads of the files by Refresh.
 const refreshEvery = time.Second
 
-// Refresh is Reload, if the last look is long enough ago. It is for processes that do not Run.
+// Refresh is Reload, if the last check is long enough ago. It is for processes that do not call Run.
 func (s *Store) Refresh() {
 	s.mu.Lock()
 	now := s.cfg.Clock()
-	if age := now.Sub(s.looked); age >= 0 && age < refreshEvery {
+	if age := now.Sub(s.checkedAt); age >= 0 && age < refreshEvery {
 		s.mu.Unlock()
 		return
 	}
@@ -148,17 +148,17 @@ func (s *Store) Refresh() {
 	s.Reload()
 }
 
-// Reload loads the files if they have changed. Files that cannot be used are logged once, and the former material stays
-// until they can: a certificate that is replaced before its key is used together with it. Each look tries them again,
-// because Check may take later what it refuses now: a certificate whose time begins in a minute. Reload closes
+// Reload loads the files if they have changed. Unusable files are logged once, and the former material stays in use
+// until the files are usable: a certificate may be replaced before its key. Each check tries the files again, because
+// Check may accept later what it refuses now, such as a certificate that becomes valid in a minute. Reload closes
 // connections whose certificates are no longer accepted.
-func (s *Store) Reload() { s.take(s.cfg.Files.read()) }
+func (s *Store) Reload() { s.install(s.cfg.Files.read()) }
 
-// take loads what was read, or notes why that cannot be.
-func (s *Store) take(read contents, err error) {
+// install loads the contents of the files, or records why they are unusable.
+func (s *Store) install(read contents, err error) {
 	now := s.cfg.Clock()
 	s.mu.Lock()
-	s.looked = now
+	s.checkedAt = now
 	same := err == nil && read.equal(s.loaded)
 	if same {
 		s.complaint = ""
@@ -181,12 +181,12 @@ func (s *Store) take(read contents, err error) {
 	s.current.Store(m)
 	s.reloads.Add(1)
 	closed := s.recheck(m, now)
-	s.cfg.Logger.Info("certificates loaded anew", "certificate", describe(m.leaf()), "cas", len(m.roots),
+	s.cfg.Logger.Info("certificates reloaded", "certificate", describe(m.leaf()), "cas", len(m.roots),
 		"connections_closed", closed)
 }
 
-// refuse notes files that cannot be used; read is empty when they could not be read. It logs each reason, and the same
-// files, once: the text of a reason may have the time in it.
+// refuse records unusable files; read is empty when they could not be read. It logs each reason once, and the same
+// files once, because the text of a reason may contain the time.
 func (s *Store) refuse(read contents, why error) {
 	s.mu.Lock()
 	again := s.complaint == why.Error() ||
@@ -197,10 +197,10 @@ func (s *Store) refuse(read contents, why error) {
 		return
 	}
 	s.failures.Add(1)
-	s.cfg.Logger.Error("certificates not loaded anew: the former ones stay in use", "error", why)
+	s.cfg.Logger.Error("certificates not reloaded: the former ones stay in use", "error", why)
 }
 
-// recheck closes the connections whose certificates m does not accept. It returns how many.
+// recheck closes the connections whose certificates m does not accept, and returns their number.
 func (s *Store) recheck(m *Material, now time.Time) (closed int) {
 	s.mu.Lock()
 	all := slices.Collect(maps.Keys(s.live))
@@ -217,8 +217,8 @@ func (s *Store) recheck(m *Material, now time.Time) (closed int) {
 	return closed
 }
 
-// add notes a connection with a verified certificate. The material that verified it may have been replaced meanwhile:
-// then add judges it again.
+// add lists a connection with a verified certificate. If the material that verified it has been replaced meanwhile, add
+// checks the certificate again.
 func (s *Store) add(c *Conn, by *Material) error {
 	s.mu.Lock()
 	s.live[c] = struct{}{}
@@ -235,11 +235,11 @@ func (s *Store) remove(c *Conn) {
 	delete(s.live, c)
 }
 
-// mostWarnings bounds the certificates that one look warns about: the own one comes first.
-const mostWarnings = 10
+// maxWarnings bounds the certificates in the warnings of one check; the own certificate comes first.
+const maxWarnings = 10
 
-// warn says once a day which certificates end soon, or have ended. Each has a line: a former CA that is still in its
-// file must not hide the end of the own certificate.
+// warn logs once a day which certificates expire soon, or have expired. Each has its own line: a former CA that is
+// still in its file must not hide the end of the own certificate.
 func (s *Store) warn() {
 	m, now := s.Current(), s.cfg.Clock()
 	var ending []*x509.Certificate
@@ -247,7 +247,7 @@ func (s *Store) warn() {
 		if c == nil || slices.ContainsFunc(ending, c.Equal) {
 			continue
 		}
-		if c.NotAfter.Sub(now) < min(aheadMost, c.NotAfter.Sub(c.NotBefore)/3) {
+		if c.NotAfter.Sub(now) < min(maxAhead, c.NotAfter.Sub(c.NotBefore)/3) {
 			ending = append(ending, c)
 		}
 	}
@@ -260,7 +260,7 @@ func (s *Store) warn() {
 	if !due {
 		return
 	}
-	for _, c := range ending[:min(len(ending), mostWarnings)] {
+	for _, c := range ending[:min(len(ending), maxWarnings)] {
 		if ends := c.NotAfter.UTC().Format(time.RFC3339); now.After(c.NotAfter) {
 			s.cfg.Logger.Error("a certificate has expired: new connections with it are refused; renew it",
 				"certificate", describe(c), "expired", ends)
@@ -270,7 +270,7 @@ func (s *Store) warn() {
 	}
 }
 
-// Stats returns the gauges and counters of now.
+// Stats returns the present gauges and counters.
 func (s *Store) Stats() Stats {
 	m := s.Current()
 	st := Stats{Reloads: s.reloads.Load(), Failures: s.failures.Load(), Closed: s.closed.Load()}
@@ -279,7 +279,7 @@ func (s *Store) Stats() Stats {
 	return st
 }
 
-// Complaint returns why the files on disk are not those in use, nil when they are.
+// Complaint returns why the files on disk are not in use; nil when they are.
 func (s *Store) Complaint() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -289,7 +289,7 @@ func (s *Store) Complaint() error {
 	return errors.New(s.complaint)
 }
 
-// describe says whose a certificate is, and until when; empty for nil.
+// describe names a certificate's owner and end; empty for nil.
 func describe(c *x509.Certificate) string {
 	if c == nil {
 		return ""

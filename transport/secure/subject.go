@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// SubjectOf returns the subject of a certificate as access lists name it: in the form of RFC 2253 that Java gives it,
-// and so ZooKeeper. Its parts stand in the order that the certificate has, the last one first.
+// SubjectOf returns the subject of a certificate in the form of access lists: the form of RFC 2253 that Java uses, and
+// therefore ZooKeeper. Its parts are in the order of the certificate, the last one first.
 //
-// [pkix.Name.String] has another order, joins the parts of a kind, and knows other kinds by name. With that, a list
-// that was written for a client's certificate at a ZooKeeper named nobody here.
+// [pkix.Name.String] uses another order, joins the parts of a kind, and has names for other kinds. With that form, a
+// list for a client's certificate at a ZooKeeper server would not match here.
 func SubjectOf(c *x509.Certificate) string {
 	var subject []partSET
 	if rest, err := asn1.Unmarshal(c.RawSubject, &subject); err != nil || len(rest) > 0 {
-		return c.Subject.String() // of a certificate that was made, and not read
+		return c.Subject.String() // of a certificate that was made, not parsed
 	}
 	parts := make([]string, len(subject))
 	for i, part := range subject {
@@ -55,16 +55,16 @@ var texts = []int{
 	asn1.TagBMPString, tagUniversalString,
 }
 
-// tagUniversalString is the one that package asn1 does not name.
+// tagUniversalString is missing in package asn1.
 const tagUniversalString = 28
 
-// String returns the attribute as KIND=VALUE, or with the bytes of the value if RFC 2253 has no other form.
+// String returns the attribute as KIND=VALUE, or with the encoded bytes of the value if RFC 2253 has no other form.
 func (a attribute) String() string {
 	kind, known := keywords[a.Type.String()]
 	if !known || !slices.Contains(texts, a.Value.Tag) {
 		return fmt.Sprintf("%s=#%x", cmp.Or(kind, a.Type.String()), a.Value.FullBytes)
 	}
-	text := string([]rune(string(a.Value.Bytes))) // what is no UTF-8 is in no access list
+	text := string([]rune(string(a.Value.Bytes))) // text that is not UTF-8 is in no access list
 	inner := strings.TrimRight(text, " \r")
 	trailing := text[len(inner):]
 	inner = strings.TrimLeft(inner, " \r")
@@ -72,7 +72,7 @@ func (a attribute) String() string {
 	return kind + "=" + spaces.Replace(leading) + special.Replace(inner) + spaces.Replace(trailing)
 }
 
-// special are the characters that stand behind a backslash, spaces those that do so at the ends of a value.
+// special are the characters to escape with a backslash, spaces those to escape at the ends of a value.
 //
 //nolint:gochecknoglobals // tables
 var (

@@ -12,7 +12,7 @@ import (
 	"holdfast/transport/tracing/otlp"
 )
 
-// discard is a collector that takes everything.
+// discard is a collector that accepts everything.
 type discard struct{}
 
 func (discard) ExportSpans(context.Context, []sdk.ReadOnlySpan) error { return nil }
@@ -100,7 +100,7 @@ func (w *way) open(seq uint64, o *session.OpenRequest, trace *session.Trace) err
 	return nil
 }
 
-// tracer returns what traces with a ratio, to a collector that takes everything.
+// tracer returns what traces with a ratio, to a collector that accepts everything.
 func tracer(tb testing.TB, ratio float64) *tracing.Tracer {
 	tb.Helper()
 	p, err := otlp.New(otlp.Config{Logger: hclog.NewNullLogger(), SampleRatio: ratio, Exporter: discard{}})

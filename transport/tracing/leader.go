@@ -16,13 +16,13 @@ type FromNode interface {
 	Recv() (session.LearnerMessage, error)
 }
 
-// FromNode returns a link whose requests are spans of the leader. Its heartbeats tell which entries are in traces.
+// FromNode returns a link whose requests are spans of the leader. Its heartbeats report which entries are in traces.
 func (t *Tracer) FromNode(l FromNode) FromNode {
 	if t == nil {
 		return l
 	}
-	from := &fromNode{FromNode: l, t: t, told: t.feed.now()}
-	from.open.most = maxKept
+	from := &fromNode{FromNode: l, t: t, sent: t.feed.now()}
+	from.open.limit = maxKept
 	return from
 }
 
@@ -31,11 +31,11 @@ type fromNode struct {
 	t *Tracer
 	// open are the requests without a reply, by their numbers.
 	open table[uint64, led]
-	// told is how far the node has been told of the feed. It belongs to the goroutine that sends.
-	told uint64
+	// sent is the position in the feed up to which the node has received it. It belongs to the sending goroutine.
+	sent uint64
 }
 
-// led is a request at the leader: its span, and what its commands are about.
+// led is a request at the leader: its span, and the keys of its commands.
 type led struct {
 	span *span
 	keys []any
@@ -51,14 +51,14 @@ func (l *fromNode) Recv() (session.LearnerMessage, error) {
 	}
 	for i := range m.Requests {
 		if r := &m.Requests[i]; r.Trace != nil {
-			l.take(r)
+			l.receive(r)
 		}
 	}
 	return m, err
 }
 
-// take begins the span of a request, which the commands for it are found by.
-func (l *fromNode) take(r *session.Request) {
+// receive begins the span of a request. The request's commands find the span by their keys.
+func (l *fromNode) receive(r *session.Request) {
 	s := l.t.under(r.Trace, leadSpan, trace.SpanKindServer)
 	if s == nil {
 		return
@@ -71,10 +71,10 @@ func (l *fromNode) take(r *session.Request) {
 	}
 }
 
-// end ends the span of a request, for which no command is proposed any more.
+// end ends the span of a request. No further command of the request will be proposed.
 func (l *fromNode) end(one led, err error) {
 	for _, key := range one.keys {
-		l.t.wanted.take(key)
+		l.t.wanted.remove(key)
 	}
 	one.span.end(err)
 }
@@ -83,14 +83,14 @@ func (l *fromNode) end(one led, err error) {
 func (l *fromNode) Send(m session.LeaderMessage) error {
 	for i := range m.Replies {
 		r := &m.Replies[i]
-		if one, ok := l.open.take(r.Seq); ok {
+		if one, ok := l.open.remove(r.Seq); ok {
 			l.end(one, r.Err)
 		}
 	}
 	if m.Heartbeat != nil {
 		var some []session.Traced
-		if some, l.told = l.t.feed.since(l.told); len(some) > 0 {
-			beat := *m.Heartbeat // the message may be to several nodes
+		if some, l.sent = l.t.feed.since(l.sent); len(some) > 0 {
+			beat := *m.Heartbeat // the message may go to several nodes
 			beat.Traced = some
 			m.Heartbeat = &beat
 		}
@@ -98,8 +98,8 @@ func (l *fromNode) Send(m session.LeaderMessage) error {
 	return l.FromNode.Send(m)
 }
 
-// What commands are about, besides the [session.RequestID] of an open, and where a write's command begins: that is one
-// place in memory from the stream to the log. The pointer is weak, so that a write which is refused and never proposed
+// Keys of commands, besides the [session.RequestID] of an open. The key of a write is the address of its command, which
+// stays the same from the stream to the log. The pointer is weak, so that a write that is refused and never proposed
 // keeps no memory.
 type (
 	moveKey struct {
@@ -112,7 +112,7 @@ type (
 	}
 )
 
-// keysOf returns what the commands for a request are about.
+// keysOf returns the keys of a request's commands.
 func keysOf(r *session.Request) (keys []any) {
 	switch {
 	case r.Open != nil:
@@ -137,7 +137,7 @@ type FromWriter interface {
 	Recv() (session.ForwardMessage, error)
 }
 
-// FromWriter returns a stream of writes whose commands are found in their traces.
+// FromWriter returns a stream of writes whose commands find their traces.
 func (t *Tracer) FromWriter(l FromWriter) FromWriter {
 	if t == nil {
 		return l
@@ -161,8 +161,8 @@ func (l fromWriter) Recv() (session.ForwardMessage, error) {
 	return m, err
 }
 
-// Expired begins the trace of sessions that the leader has just found expired, late by so much each. It ends when their
-// end is decided.
+// Expired begins the trace of sessions that the leader has just found expired; late has the delay of each. The trace
+// ends when the log has decided their end.
 func (t *Tracer) Expired(found []session.Closing, late []time.Duration) {
 	if t == nil || len(found) == 0 {
 		return
@@ -182,7 +182,7 @@ func (t *Tracer) Expired(found []session.Closing, late []time.Duration) {
 	t.wanted.put(endKey{found[0].ID, found[0].Attachment}, s)
 }
 
-// Log takes a leader's commands.
+// Log accepts a leader's commands.
 type Log interface {
 	Propose(ctx context.Context, c session.Command) (session.Result, error)
 	Submit(c session.Command, done func(session.Result, error))
@@ -221,26 +221,26 @@ func (l log) Submit(c session.Command, done func(session.Result, error)) {
 		for i, s := range spans {
 			l.t.proposed(s, &result, why)
 			if closes.Cause == session.CauseExpired {
-				parents[i].end(why) // what the leader has decided is done
+				parents[i].end(why) // the leader's decision is complete
 			}
 		}
 		done(result, err)
 	})
 }
 
-// proposed ends the span of a proposal, and has all nodes told of its entry.
+// proposed ends the span of a proposal, and announces its entry to all nodes.
 func (t *Tracer) proposed(s *span, result *session.Result, why error) {
 	if s == nil {
 		return
 	}
 	if result.Index > 0 {
-		s.set(indexAttribute(result.Index), termKey.Int64(int64(result.Term))) //nolint:gosec // it is only shown
+		s.set(indexAttribute(result.Index), termKey.Int64(int64(result.Term))) //nolint:gosec // only for display
 		t.feed.add(session.Traced{Index: result.Index, Trace: s.place})
 	}
 	s.end(why)
 }
 
-// parentsOf returns the spans that a command is for.
+// parentsOf returns the spans of the requests for which a command is.
 func (t *Tracer) parentsOf(c session.Command) (all []*span) {
 	if t.wanted.size.Load() == 0 {
 		return nil
@@ -266,7 +266,7 @@ func (t *Tracer) parentsOf(c session.Command) (all []*span) {
 	}
 	var former *span
 	for _, key := range keys {
-		if s, ok := t.wanted.take(key); ok && s != former { // one request for many sessions is one span
+		if s, ok := t.wanted.remove(key); ok && s != former { // one request for many sessions is one span
 			all, former = append(all, s), s
 		}
 	}

@@ -15,13 +15,14 @@ type Link interface {
 	Close() error
 }
 
-// ToLeader returns a link whose requests are spans of their own, and whose heartbeats tell which entries are in traces.
+// ToLeader returns a link whose requests are spans of their own. It reads from the heartbeats which entries are in
+// traces.
 func (t *Tracer) ToLeader(l Link) Link {
 	if t == nil {
 		return l
 	}
 	to := &toLeader{Link: l, t: t}
-	to.open.most = maxKept
+	to.open.limit = maxKept
 	return to
 }
 
@@ -29,11 +30,11 @@ type toLeader struct {
 	Link
 	t *Tracer
 	// open are the requests without a reply, by their numbers.
-	open table[uint64, asked]
+	open table[uint64, pendingRequest]
 }
 
-// asked is a request without a reply: its span, and the trace of the request that it is for.
-type asked struct {
+// pendingRequest is a request without a reply: its span, and the trace of the client's request behind it.
+type pendingRequest struct {
 	span *span
 	of   *session.Trace
 }
@@ -43,20 +44,20 @@ func (l *toLeader) Send(m session.LearnerMessage) error {
 	if slices.ContainsFunc(m.Requests, func(r session.Request) bool { return r.Trace != nil }) {
 		m.Requests = slices.Clone(m.Requests)
 		for i := range m.Requests {
-			l.ask(&m.Requests[i])
+			l.begin(&m.Requests[i])
 		}
 	}
 	return l.Link.Send(m)
 }
 
-// ask begins the span of a request.
-func (l *toLeader) ask(r *session.Request) {
+// begin begins the span of a request.
+func (l *toLeader) begin(r *session.Request) {
 	s := l.t.under(r.Trace, forwardSpan, trace.SpanKindClient)
 	if s == nil {
 		return
 	}
 	s.set(requestKey.String(kindOf(r)))
-	l.open.put(r.Seq, asked{s, r.Trace})
+	l.open.put(r.Seq, pendingRequest{s, r.Trace})
 	r.Trace = s.place
 }
 
@@ -73,14 +74,15 @@ func (l *toLeader) Recv() (session.LeaderMessage, error) {
 		l.reply(&m.Replies[i])
 	}
 	if m.Heartbeat != nil {
-		l.t.hear(m.Heartbeat.Traced)
+		l.t.record(m.Heartbeat.Traced)
 	}
 	return m, nil
 }
 
-// reply ends the span of a request. Until its own request is answered, this node waits for its own state (M3).
+// reply ends the span of a request. Until this node answers the client, it waits for its own state (M3 served in the
+// leader's term).
 func (l *toLeader) reply(r *session.Reply) {
-	one, ok := l.open.take(r.Seq)
+	one, ok := l.open.remove(r.Seq)
 	if !ok {
 		return
 	}
@@ -102,8 +104,8 @@ type ForwardLink interface {
 	Close() error
 }
 
-// Writes returns a stream of writes that names their traces. A write's way ends with its answer, which the node's own
-// log brings (W4).
+// Writes returns a stream of writes that carries their traces. A write's span ends with its answer, which comes from
+// the node's own log (W4 answers from applied entries).
 func (t *Tracer) Writes(l ForwardLink) ForwardLink {
 	if t == nil {
 		return l
@@ -127,7 +129,7 @@ func (l writes) Send(m session.ForwardMessage) error {
 	return l.ForwardLink.Send(m)
 }
 
-// sends returns the trace of a write that is sent. One that is sent again goes on in its first span.
+// sends returns the trace for sending a write. A write that is sent again continues in its first span.
 func (t *Tracer) sends(of written) *session.Trace {
 	t.written.mu.Lock()
 	defer t.written.mu.Unlock()
@@ -142,7 +144,7 @@ func (t *Tracer) sends(of written) *session.Trace {
 	return one.sent.trace()
 }
 
-// kindOf returns what a request asks for.
+// kindOf returns the kind of a request.
 func kindOf(r *session.Request) string {
 	switch {
 	case r.Open != nil:

@@ -10,7 +10,7 @@ import (
 	"holdfast/tree"
 )
 
-// Service returns a service whose clients' requests are traced: each is a span, a child of the client's span if the
+// Service returns a service that traces its clients' requests: each is a span, a child of the client's span if the
 // request names one.
 func (t *Tracer) Service(of session.Service) session.Service {
 	if t == nil {
@@ -64,7 +64,7 @@ func (c connection) Close(ctx context.Context, of session.Token) error {
 	return err
 }
 
-// Upgrade makes a session global. Its request to the leader serves all that wait for it, and is in no trace.
+// Upgrade makes a session global. Its request to the leader serves all callers that wait for it, and is in no trace.
 func (c connection) Upgrade(ctx context.Context, of session.Token) (session.Grant, error) {
 	s := c.t.begin(session.TraceOf(ctx), upgradeSpan)
 	s.set(named(of.ID))
@@ -90,7 +90,7 @@ func (c connection) Start(r session.Request, done func(session.Grant, error)) bo
 		return c.Connection.Start(r, done)
 	}
 	r.Trace = s.place
-	// A span of what was not started is never ended, and so never told: the request comes again as a call.
+	// The span of a request that was not started is never ended, and so never sent: the request comes again as a call.
 	return c.Connection.Start(r, func(g session.Grant, err error) {
 		c.t.granted(s, &g, err)
 		done(g, err)
@@ -127,12 +127,12 @@ func (t *Tracer) begin(parent *session.Trace, name string) *span {
 	return t.start(parent, name, trace.SpanKindServer)
 }
 
-// granted ends the span of a client's request, and that of the wait for this node's state, if it waited.
+// granted ends the span of a client's request, and the span of its wait for this node's state, if it waited.
 func (t *Tracer) granted(s *span, g *session.Grant, err error) {
 	if s == nil {
 		return
 	}
-	if waited, ok := t.awaited.take(s.place); ok {
+	if waited, ok := t.awaited.remove(s.place); ok {
 		waited.end(err)
 	}
 	if g != nil && err == nil && g.Session.ID != 0 {
@@ -144,21 +144,21 @@ func (t *Tracer) granted(s *span, g *session.Grant, err error) {
 // Tree begins the tree's part of the connection.
 func (c connection) Tree(principals []tree.Principal, notify func()) session.TreeConnection {
 	part := &treePart{TreeConnection: c.Connection.Tree(principals, notify), t: c.t}
-	part.open.most = maxKept
+	part.open.limit = maxKept
 	return part
 }
 
-// written names a write.
+// written identifies a write.
 type written struct {
 	session session.ID
 	number  uint64
 }
 
-// writing is a write of a client that has no answer. sent is the span of its way to the leader and through the log.
+// writing is a client's write without an answer. sent is the span of its way to the leader and through the log.
 type writing struct {
 	span *span
 	of   written
-	sent *span // guarded by Tracer.written.mu once it is in the table
+	sent *span // guarded by Tracer.written.mu once writing is in the table
 }
 
 // treePart is the tree's part of a connection.
@@ -169,14 +169,14 @@ type treePart struct {
 	open table[uint64, *writing]
 }
 
-// Write takes a write.
+// Write accepts a write.
 func (p *treePart) Write(w session.TreeWrite) error {
 	s := p.t.begin(w.Trace, writeSpan)
 	if s == nil {
 		return p.TreeConnection.Write(w)
 	}
 	of := written{session.ID(w.Write.Session), w.Write.Number}
-	s.set(named(of.session), numberKey.Int64(int64(of.number)), //nolint:gosec // it is only shown
+	s.set(named(of.session), numberKey.Int64(int64(of.number)), //nolint:gosec // only for display
 		opsKey.Int(len(w.Write.Transaction.Then)+len(w.Write.Transaction.Else)))
 	if ops := w.Write.Transaction.Then; len(ops) > 0 {
 		path := ops[0].Target()
@@ -193,31 +193,31 @@ func (p *treePart) Write(w session.TreeWrite) error {
 	return err
 }
 
-// end ends the span of a write, if it is one.
+// end ends the span of a write; other keys have none.
 func (p *treePart) end(key uint64, err error) {
-	one, ok := p.open.take(key)
+	one, ok := p.open.remove(key)
 	if !ok {
 		return
 	}
-	p.t.written.take(one.of)
+	p.t.written.remove(one.of)
 	one.sent.end(err)
 	one.span.end(err)
 }
 
-// Next takes out the next thing to tell the client.
-func (p *treePart) Next(now time.Time) (session.TreeTold, bool) {
-	told, ok := p.TreeConnection.Next(now)
-	if ok && told.Answer != nil {
-		p.end(told.Answer.Key, told.Answer.Err)
+// Next removes and returns the next message to the client.
+func (p *treePart) Next(now time.Time) (session.TreeMessage, bool) {
+	message, ok := p.TreeConnection.Next(now)
+	if ok && message.Answer != nil {
+		p.end(message.Answer.Key, message.Answer.Err)
 	}
-	return told, ok
+	return message, ok
 }
 
 // Close ends the part. Writes without an answer may still take effect.
 func (p *treePart) Close() {
 	p.TreeConnection.Close()
 	for _, one := range p.open.empty() {
-		p.t.written.take(one.of)
+		p.t.written.remove(one.of)
 		one.sent.end(session.ErrOutcomeUnknown)
 		one.span.end(session.ErrOutcomeUnknown)
 	}

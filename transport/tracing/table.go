@@ -10,11 +10,11 @@ import (
 	"holdfast/session"
 )
 
-// table keeps values by a key, at most so many: one more, and it forgets all others. So nothing that is never asked for
-// stays for ever. Its methods are safe for concurrent use; get and take need no lock while it is empty.
+// table keeps up to limit values by their keys: with one more, it forgets all others, so that values that are never
+// read do not stay for ever. Its methods are safe for concurrent use; get and remove need no lock while it is empty.
 type table[K comparable, V any] struct {
-	most int
-	size atomic.Int64
+	limit int
+	size  atomic.Int64
 
 	mu  sync.Mutex
 	all map[K]V // guarded by mu
@@ -24,7 +24,7 @@ type table[K comparable, V any] struct {
 func (t *table[K, V]) put(key K, value V) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if _, again := t.all[key]; t.all == nil || !again && len(t.all) >= t.most {
+	if _, again := t.all[key]; t.all == nil || !again && len(t.all) >= t.limit {
 		t.all = make(map[K]V)
 	}
 	t.all[key] = value
@@ -42,8 +42,8 @@ func (t *table[K, V]) get(key K) (value V, ok bool) {
 	return value, ok
 }
 
-// take returns the value of a key, and keeps it no longer.
-func (t *table[K, V]) take(key K) (value V, ok bool) {
+// remove removes and returns the value of a key.
+func (t *table[K, V]) remove(key K) (value V, ok bool) {
 	if t.size.Load() == 0 {
 		return value, false
 	}
@@ -56,7 +56,7 @@ func (t *table[K, V]) take(key K) (value V, ok bool) {
 	return value, ok
 }
 
-// empty returns all values, and keeps none.
+// empty removes and returns all values.
 func (t *table[K, V]) empty() map[K]V {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -66,7 +66,7 @@ func (t *table[K, V]) empty() map[K]V {
 	return all
 }
 
-// entries are the newest entries that this node has applied, and those in traces that it has not applied yet.
+// entries are the newest entries that this node has applied, and traces of entries that it has not applied yet.
 type entries struct {
 	waiting table[uint64, []*session.Trace]
 
@@ -76,23 +76,23 @@ type entries struct {
 	slots  [maxEntries]landed
 }
 
-// landed is an entry that was applied.
+// landed is an applied entry.
 type landed struct {
 	index        uint64
 	began, ended time.Time
 }
 
-// add notes that an entry was applied, and returns the traces that it is in.
+// add records an applied entry, and returns its traces.
 func (e *entries) add(one landed) []*session.Trace {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.newest = max(e.newest, one.index)
 	e.slots[one.index%maxEntries] = one
-	traces, _ := e.waiting.take(one.index)
+	traces, _ := e.waiting.remove(one.index)
 	return traces
 }
 
-// find returns an entry that was applied lately. The traces of an entry that is still to come wait for it.
+// find returns a recently applied entry. The traces of a later entry wait for the entry.
 func (e *entries) find(in session.Traced) (landed, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -109,28 +109,28 @@ func (e *entries) find(in session.Traced) (landed, bool) {
 	return landed{}, false
 }
 
-// Applied notes that this node has applied an entry, and when. The goroutine that applies entries calls it.
+// Applied records when this node applied an entry. The goroutine that applies entries calls it.
 func (t *Tracer) Applied(index uint64, began, ended time.Time) {
 	if t == nil {
 		return
 	}
 	one := landed{index, began, ended}
 	for _, in := range t.applied.add(one) {
-		t.tell(in, one)
+		t.addSpan(in, one)
 	}
 }
 
-// hear takes from a heartbeat which entries are in which traces.
-func (t *Tracer) hear(all []session.Traced) {
+// record processes the traces of entries in a heartbeat.
+func (t *Tracer) record(all []session.Traced) {
 	for _, in := range all[:min(len(all), session.MaxTraced)] {
 		if one, ok := t.applied.find(in); ok {
-			t.tell(in.Trace, one)
+			t.addSpan(in.Trace, one)
 		}
 	}
 }
 
-// tell makes the span of an entry that this node has applied.
-func (t *Tracer) tell(in *session.Trace, one landed) {
+// addSpan makes the span of an entry that this node has applied.
+func (t *Tracer) addSpan(in *session.Trace, one landed) {
 	s := t.start(in, applySpan, trace.SpanKindInternal, trace.WithTimestamp(one.began))
 	if s == nil {
 		return
@@ -139,10 +139,10 @@ func (t *Tracer) tell(in *session.Trace, one landed) {
 	s.End(trace.WithTimestamp(one.ended))
 }
 
-// feed has the newest entries in traces, for the heartbeats to all nodes. Safe for concurrent use.
+// feed has the newest traces of entries, for the heartbeats to all nodes. Safe for concurrent use.
 type feed struct {
 	mu sync.Mutex
-	// count is how many there ever were; slots have the newest ones. guarded by mu
+	// count is the number of all traces so far; slots have the newest. guarded by mu
 	count uint64
 	slots [maxEntries]session.Traced
 }
@@ -154,14 +154,14 @@ func (f *feed) add(one session.Traced) {
 	f.count++
 }
 
-// now returns where the feed is.
+// now returns the present position of the feed.
 func (f *feed) now() uint64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.count
 }
 
-// since returns what came since a place in the feed, at most [session.MaxTraced], and the place behind it.
+// since returns up to [session.MaxTraced] traces after a position in the feed, and the next position.
 func (f *feed) since(at uint64) (some []session.Traced, next uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

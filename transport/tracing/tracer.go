@@ -1,12 +1,12 @@
-// Package tracing makes spans of what a node does for its clients and of what its leader decides: opens, moves, closes,
-// writes and expiries, across nodes. It stands around the parts that do the work, at the interfaces between them, and
-// none of these knows it: a node that traces nothing has none of it in the way. No touch makes a span.
+// Package tracing makes spans of a node's work for its clients and of its leader's decisions: opens, moves, closes,
+// writes and expiries, across nodes. It wraps the interfaces between the parts that do the work, which do not know it:
+// a node without tracing has no wrappers. Touches make no spans.
 //
 //	client -> Service -> ToLeader ~~> FromNode -> Log -> (the log) -> Applied on each node
 //
-// What the parts pass on has room for a [session.Trace] as far as the leader. The log has none, so a leader finds the
-// trace of a command by what the command is about, and tells the nodes by heartbeat which entries are in which traces.
-// All that is kept for this is bounded; beyond a bound spans are lost, and nothing else.
+// Messages carry a [session.Trace] as far as the leader. The log has none, so a leader finds the trace of a command by
+// the command's key, and reports to the nodes in heartbeats which entries are in which traces. All this state is
+// bounded; beyond a bound only spans are lost.
 package tracing
 
 import (
@@ -53,46 +53,46 @@ const (
 
 // Bounds of what a Tracer keeps.
 const (
-	// maxKept bounds each of its tables: requests under way, writes without an answer.
+	// maxKept bounds each of its tables: requests in flight, writes without an answer.
 	maxKept = 8192
-	// maxEntries is how many of the newest entries the node remembers when it applied, and how many of those in traces
-	// it waits for and has still to tell.
+	// maxEntries bounds the newest entries whose apply times a node remembers, the entries in traces that it waits for,
+	// and the traces that it has still to send.
 	maxEntries = 1024
 	// maxNamed bounds the sessions that a span names, maxPath the bytes of a path.
 	maxNamed = 32
 	maxPath  = 256
 )
 
-// Tracer makes the spans of one node. A nil Tracer makes none, and puts nothing around the parts that it is given. Safe
-// for concurrent use.
+// Tracer makes the spans of one node. A nil Tracer makes none, and returns the parts unwrapped. Safe for concurrent
+// use.
 type Tracer struct {
 	spans trace.Tracer
-	// wanted are spans of requests and decisions at the leader, by what their commands are about.
+	// wanted are spans of requests and decisions at the leader, by the keys of their commands.
 	wanted table[any, *span]
-	// awaited are the spans of replies whose entries this node is still to apply, by the traces of their requests.
+	// awaited are the spans of replies whose entries this node has not applied yet, by the traces of their requests.
 	awaited table[*session.Trace, *span]
-	// written are the writes of clients that have no answer.
+	// written are clients' writes without an answer.
 	written table[written, *writing]
 	applied entries
 	feed    feed
 }
 
-// New returns what makes spans with a provider.
+// New returns a Tracer that makes spans with a provider.
 func New(provider trace.TracerProvider) *Tracer {
 	t := &Tracer{spans: provider.Tracer("holdfast")}
-	t.wanted.most, t.awaited.most, t.written.most = maxKept, maxKept, maxKept
-	t.applied.waiting.most = maxEntries
+	t.wanted.limit, t.awaited.limit, t.written.limit = maxKept, maxKept, maxKept
+	t.applied.waiting.limit = maxEntries
 	return t
 }
 
-// span is a span that is recorded. A nil span is none.
+// span is a recorded span. A nil span is none.
 type span struct {
 	trace.Span
-	// place is what its children name as their parent.
+	// place is the parent for the span's children.
 	place *session.Trace
 }
 
-// start begins a span, nil if it is not recorded: then its children are not, either. It has no parent if that is nil.
+// start begins a span; nil if it is not recorded, and then its children are not either. A nil parent is none.
 func (t *Tracer) start(parent *session.Trace, name string, kind trace.SpanKind, o ...trace.SpanStartOption) *span {
 	ctx := context.Background() //nolint:forbidigo // a span's parent is in a message, and not in a context
 	if parent != nil {
@@ -108,7 +108,7 @@ func (t *Tracer) start(parent *session.Trace, name string, kind trace.SpanKind, 
 	return &span{one, &session.Trace{ID: at.TraceID(), Span: at.SpanID(), Flags: byte(at.TraceFlags())}}
 }
 
-// under begins a span within this node, nil without a parent that is recorded.
+// under begins a span within this node; nil without a recorded parent.
 func (t *Tracer) under(parent *session.Trace, name string, kind trace.SpanKind) *span {
 	if parent == nil {
 		return nil
@@ -116,7 +116,7 @@ func (t *Tracer) under(parent *session.Trace, name string, kind trace.SpanKind) 
 	return t.start(parent, name, kind)
 }
 
-// trace returns the place of a span, nil for none.
+// trace returns the place of a span; nil for none.
 func (s *span) trace() *session.Trace {
 	if s == nil {
 		return nil
@@ -131,8 +131,8 @@ func (s *span) set(all ...attribute.KeyValue) {
 	}
 }
 
-// end ends the span. Of an error it has the reason that clients are told, and none of its words: those may show what is
-// nobody's business.
+// end ends the span. Of an error it records only the reason that clients get, because the text may contain confidential
+// values.
 func (s *span) end(err error) {
 	if s == nil {
 		return
@@ -145,7 +145,7 @@ func (s *span) end(err error) {
 
 func named(id session.ID) attribute.KeyValue { return sessionKey.String(id.String()) }
 
-// namedAll returns how many sessions there are, and the first of them.
+// namedAll returns the number of sessions, and the first of them.
 func namedAll(ids []session.ID) []attribute.KeyValue {
 	first := make([]string, 0, min(len(ids), maxNamed))
 	for _, id := range ids[:cap(first)] {

@@ -103,7 +103,7 @@ func TestRequestsWithoutATrace(t *testing.T) {
 }
 
 // What a node asks of the leader names the node's span, so that the leader's is below it.
-func TestTheLeaderIsToldTheNodesSpan(t *testing.T) {
+func TestTheLeaderGetsTheNodesSpan(t *testing.T) {
 	tracer, _ := newTracer()
 	to, trace := &link{}, traced()
 	all := []session.Request{{Seq: 1, Explain: 7, Trace: trace}}
@@ -153,8 +153,8 @@ func TestALeadersSpanEnds(t *testing.T) {
 	}
 }
 
-// The command of a forwarded write is found by where it is in memory, and all nodes are told of its entry. A write that
-// is never proposed keeps no memory.
+// The command of a forwarded write is found by its address in memory, and all nodes learn of its entry. A write that is
+// never proposed keeps no memory.
 func TestForwardedWrites(t *testing.T) {
 	tracer, told := newTracer()
 	forwarded := &writer{}

@@ -79,7 +79,7 @@ func KillFrom(p *holdfastv1.KillSessionsRequest) (session.KillRequest, error) {
 	return session.KillRequest{IDs: ids, Why: p.GetWhy()}, err
 }
 
-// killedFrom returns the sessions of a request to end some: 1 to [session.MaxKill], each once.
+// killedFrom returns the sessions of a request to end sessions: 1 to [session.MaxKill], each once.
 func killedFrom(all []uint64) ([]session.ID, error) {
 	ids, err := idsFrom("ids", all, session.MaxKill)
 	if err != nil {
@@ -96,9 +96,9 @@ func killedFrom(all []uint64) ([]session.ID, error) {
 }
 
 // textFrom checks a text for people.
-func textFrom(field, text string, most int) error {
-	if len(text) > most || !utf8.ValidString(text) {
-		return &session.FieldError{Field: field, Limit: fmt.Sprintf("at most %d bytes of UTF-8", most)}
+func textFrom(field, text string, limit int) error {
+	if len(text) > limit || !utf8.ValidString(text) {
+		return &session.FieldError{Field: field, Limit: fmt.Sprintf("at most %d bytes of UTF-8", limit)}
 	}
 	return nil
 }
@@ -114,7 +114,7 @@ func killProto(r *session.KillRequest) *peerv1.KillRequest {
 func peerKillFrom(p *peerv1.KillRequest) (*session.KillRequest, error) {
 	ids, err := killedFrom(p.GetIds())
 	if err == nil {
-		err = textFrom("by", p.GetBy(), session.MaxPrincipal)
+		err = textFrom("by", p.GetBy(), session.MaxClientName)
 	}
 	if err == nil {
 		err = textFrom("why", p.GetWhy(), session.MaxWhy)

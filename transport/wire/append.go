@@ -16,9 +16,9 @@ const (
 	answersField, upgradedField, stateField              = 13, 12, 15
 )
 
-// The functions below append answers to requests of a Connect stream, each a field of ServerMessage, in the bytes of
-// protocol buffers. They do what marshalling the message does, without making the message: nearly all messages of a
-// busy node are these.
+// The functions below append answers to requests of a Connect stream, each a field of ServerMessage, in protocol
+// buffers. They produce the bytes of the marshalled message without making the message: nearly all messages of a busy
+// node are of these kinds.
 
 // AppendOpened appends the answer to an open.
 func AppendOpened(b []byte, seq uint64, g *session.Grant) []byte {
@@ -39,12 +39,12 @@ func AppendUpgraded(b []byte, seq uint64, g *session.Grant) []byte {
 	return appendGrant(b, upgradedField, seq, g)
 }
 
-// AppendTouched appends the answer to a touch without failures. told is 0 for none (G4 of the tree).
-func AppendTouched(b []byte, seq uint64, safeFor time.Duration, told uint64) []byte {
+// AppendTouched appends the answer to a touch without failures. delivered is 0 for none (G4 stamps of answers).
+func AppendTouched(b []byte, seq uint64, safeFor time.Duration, delivered uint64) []byte {
 	b, start := fields.Begin(b, touchedField)
 	b = fields.Varint(b, 1, seq)
 	b = appendPromise(b, 2, safeFor)
-	b = fields.Fixed64(b, 4, told)
+	b = fields.Fixed64(b, 4, delivered)
 	return fields.End(b, start)
 }
 
@@ -65,8 +65,9 @@ func AppendGone(b []byte, cause session.Cause, ids, certificates []byte) []byte 
 	return fields.End(b, start)
 }
 
-// AppendCertificate appends a certificate of a Gone, as [CertificateProto] has it but for the story. Of that it has
-// what an operator said who ended the session: ends come by the thousand, and a read shows the rest.
+// AppendCertificate appends a certificate of a Gone. It equals the result of [CertificateProto] without the story: ends
+// come by the thousand, and a read returns the story. If an operator ended the session, it includes what the operator
+// said.
 func AppendCertificate(b []byte, c *session.Certificate) []byte {
 	b, start := fields.Begin(b, 3)
 	b = fields.Fixed64(b, 1, uint64(c.ID))
@@ -116,30 +117,30 @@ func AppendState(b []byte, s session.NodeState) []byte {
 	return fields.End(b, start)
 }
 
-// StateSize is how many bytes AppendState appends.
+// StateSize returns the number of bytes that AppendState appends.
 func StateSize(s session.NodeState) int {
 	var buffer [48]byte
 	return len(AppendState(buffer[:0], s))
 }
 
-// AppendAnswers appends the beginning of an Answers whose messages take so many bytes, with what precedes each.
+// AppendAnswers appends the beginning of an Answers with messages of the given size, including each message's prefix.
 func AppendAnswers(b []byte, bytes int) []byte {
 	b = protowire.AppendTag(b, answersField, protowire.BytesType)
 	return protowire.AppendVarint(b, uint64(bytes))
 }
 
-// AnswersSize is how many bytes AppendAnswers appends.
+// AnswersSize returns the number of bytes that AppendAnswers appends.
 func AnswersSize(bytes int) int {
 	return protowire.SizeTag(answersField) + protowire.SizeVarint(uint64(bytes))
 }
 
-// AppendAnswer appends the beginning of a message in an Answers that takes so many bytes.
+// AppendAnswer appends the beginning of a message of the given size in an Answers.
 func AppendAnswer(b []byte, bytes int) []byte {
 	b = protowire.AppendTag(b, 1, protowire.BytesType)
 	return protowire.AppendVarint(b, uint64(bytes))
 }
 
-// AnswerSize is how many bytes a message takes in an Answers.
+// AnswerSize returns the size of a message in an Answers.
 func AnswerSize(bytes int) int { return protowire.SizeTag(1) + protowire.SizeBytes(bytes) }
 
 func appendGrant(b []byte, field protowire.Number, seq uint64, g *session.Grant) []byte {
@@ -147,7 +148,7 @@ func appendGrant(b []byte, field protowire.Number, seq uint64, g *session.Grant)
 	return fields.End(appendGranted(b, seq, g), start)
 }
 
-// appendGranted appends what all answers with a grant have.
+// appendGranted appends the common fields of all answers with a grant.
 func appendGranted(b []byte, seq uint64, g *session.Grant) []byte {
 	b = fields.Varint(b, 1, seq)
 	b = appendSession(b, 2, &g.Session)

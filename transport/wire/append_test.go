@@ -19,7 +19,8 @@ func anyGrant(random *rand.Rand) *session.Grant {
 	maybe := func(v uint64) uint64 { return v >> random.IntN(64) * uint64(random.IntN(2)) }
 	g := &session.Grant{
 		Session: session.Session{
-			ID: session.ID(maybe(random.Uint64())), Timeout: time.Duration(maybe(random.Uint64()) >> 1),
+			ID:    session.ID(maybe(random.Uint64())),
+			Spec:  session.Spec{Timeout: time.Duration(maybe(random.Uint64()) >> 1)},
 			Owner: session.Node(random.IntN(256)), Attachment: maybe(random.Uint64()),
 			OpenedIndex: maybe(random.Uint64()), Local: random.IntN(2) == 0,
 		},
@@ -65,7 +66,7 @@ func anyStory(random *rand.Rand, g *session.Grant) session.Story {
 		return session.Story{}
 	}
 	return session.Story{
-		Timeout: max(g.Session.Timeout, 0), OpenedAt: g.Session.OpenedAt, Labels: g.Session.Labels,
+		Spec: session.Spec{Timeout: max(g.Session.Timeout, 0), Labels: g.Session.Labels}, OpenedAt: g.Session.OpenedAt,
 		Late: time.Duration(random.Int64()) >> random.IntN(63), Credit: max(g.SafeFor, 0),
 		Silent: time.Duration(random.IntN(3)), By: strings.Repeat("o", random.IntN(3)),
 		Why: strings.Repeat("ä", random.IntN(120)),
@@ -124,7 +125,7 @@ func TestAppendedAnswersAreTheirMessages(t *testing.T) {
 			},
 			"touched": {
 				AppendTouched(nil, seq, g.SafeFor, g.Floor), &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Touched{
-					Touched: &holdfastv1.Touched{Seq: seq, SafeFor: safe, Told: g.Floor},
+					Touched: &holdfastv1.Touched{Seq: seq, SafeFor: safe, Delivered: g.Floor},
 				}},
 			},
 			"closed": {AppendClosed(nil, seq), &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Closed{

@@ -13,23 +13,23 @@ import (
 	"holdfast/session"
 )
 
-// Batches of requests and replies between nodes are [peerv1.Requests] and [peerv1.Replies] in protocol buffers. Opens,
-// resumes, closes and their replies are most of what nodes say to each other, so the functions here write and read
-// their bytes without the generated messages. Every other request or reply, and one that is not exactly in the form
-// that they write, goes through the generated messages. Requests and Replies themselves do not: with any other field
-// than their elements they are refused.
+// Batches of requests and replies between nodes are [peerv1.Requests] and [peerv1.Replies] in protocol buffers. Most
+// messages between nodes are opens, resumes, closes and their replies, so the functions here write and read the bytes
+// of these without the generated messages. Every other request or reply, and one that is not exactly in the form that
+// they write, goes through the generated messages. Requests and Replies with any field besides their elements are
+// refused.
 
-// batchBytes is the size from which on a batch is sent without further elements.
+// batchBytes is the size at which a batch gets no further elements.
 const batchBytes = 256 << 10
 
-// traceField is the number of Request.trace, behind all bodies.
+// traceField is the number of Request.trace, after all bodies.
 const traceField = 25
 
 // element is the number of the only field of Requests and Replies.
 const element = 1
 
-// SendLearner sends m, which is no hello, to a leader: in one message, or in more if one would be too large or is more
-// than the leader reads.
+// SendLearner sends m, which is not a hello, to a leader: in one message, or in several if one would be too large or
+// exceed the leader's limits.
 func SendLearner(m session.LearnerMessage, send func(*peerv1.LearnerMessage) error) error {
 	if len(m.Requests) == 0 {
 		p, err := LearnerProto(m)
@@ -43,8 +43,8 @@ func SendLearner(m session.LearnerMessage, send func(*peerv1.LearnerMessage) err
 	})
 }
 
-// SendLeader sends m to a learner: in one message, or in more if one would be too large or is more than the learner
-// reads.
+// SendLeader sends m to a learner: in one message, or in several if one would be too large or exceed the learner's
+// limits.
 func SendLeader(m session.LeaderMessage, send func(*peerv1.LeaderMessage) error) error {
 	if len(m.Replies) == 0 {
 		p, err := LeaderProto(m)
@@ -58,7 +58,7 @@ func SendLeader(m session.LeaderMessage, send func(*peerv1.LeaderMessage) error)
 	})
 }
 
-// pack appends all to as few batches as their bounds allow, and sends each.
+// pack appends all elements to as few batches as the bounds permit, and sends each.
 func pack[E any](all []E, add func([]byte, *E) ([]byte, error), send func([]byte) error) error {
 	for len(all) > 0 {
 		// The stream may keep the bytes, so each batch gets new ones. Most elements are smaller.
@@ -79,7 +79,7 @@ func pack[E any](all []E, add func([]byte, *E) ([]byte, error), send func([]byte
 	return nil
 }
 
-// unpack reads the elements of a batch. next reads one; left is the number of elements from it on.
+// unpack reads the elements of a batch. next reads one; left is the number of remaining elements including this one.
 func unpack[E any](field string, packed []byte, next func(b []byte, to *E, left int) error) ([]E, error) {
 	count := 0
 	for b := packed; len(b) > 0; count++ {
@@ -104,7 +104,7 @@ func unpack[E any](field string, packed []byte, next func(b []byte, to *E, left 
 }
 
 // bytesOf reads the field with a number at the beginning of b, which must be bytes or a message. n is the length of the
-// whole field, negative if there is another field or none.
+// whole field; negative if there is another field or none.
 func bytesOf(b []byte, number protowire.Number) (content []byte, n int) {
 	at, kind, tag := protowire.ConsumeTag(b)
 	if tag < 0 || at != number || kind != protowire.BytesType {
@@ -142,7 +142,7 @@ func appendToken(b []byte, number protowire.Number, t *session.Token) []byte {
 func appendRequest(b []byte, r *session.Request) ([]byte, error) {
 	b, whole := fields.Begin(b, element)
 	switch {
-	case r.Open != nil && len(r.Open.Labels) == 0:
+	case r.Open != nil && r.Open.OnlyTimeout():
 		b = fields.Varint(b, 1, r.Seq)
 		var at int
 		b, at = fields.Begin(b, 3)
@@ -181,8 +181,7 @@ func appendRequest(b []byte, r *session.Request) ([]byte, error) {
 // appendReply appends a reply as an element of Replies.
 func appendReply(b []byte, r *session.Reply) ([]byte, error) {
 	b, whole := fields.Begin(b, element)
-	if r.Err != nil || len(r.Remaining) > 0 || len(r.Moved) > 0 || r.Vigil != nil ||
-		len(r.Session.Labels) > 0 {
+	if r.Err != nil || len(r.Remaining) > 0 || len(r.Moved) > 0 || r.Vigil != nil || !r.Session.OnlyTimeout() {
 		var err error
 		if b, err = (proto.MarshalOptions{}).MarshalAppend(b, ReplyProto(r)); err != nil {
 			return nil, fmt.Errorf("encoding a reply: %w", err)

@@ -36,7 +36,8 @@ func drawRequest(t *rapid.T) session.Request {
 	switch rapid.IntRange(0, 7).Draw(t, "kind") {
 	case 0:
 		r.Open = &session.OpenRequest{
-			Timeout: timeout, MS: rapid.Uint64Max(math.MaxInt64).Draw(t, "ms"), Labels: drawLabels(t),
+			Spec: session.Spec{Timeout: timeout, Labels: drawLabels(t)}, MS: rapid.Uint64Max(math.MaxInt64).Draw(t,
+				"ms"),
 			Instance: rapid.Uint64().Draw(t, "opener"),
 		}
 		copy(r.Open.RequestID[:], token.Credential[:])
@@ -58,7 +59,10 @@ func drawRequest(t *rapid.T) session.Request {
 	case 7:
 		r.Release = []session.Release{{ID: token.ID, Attachment: token.Attachment}, {ID: 9, Attachment: 1}}
 	case 5:
-		r.Upgrade = &session.UpgradeRequest{ID: token.ID, Timeout: time.Second, Labels: drawLabels(t), MS: 7}
+		r.Upgrade = &session.UpgradeRequest{
+			ID:   token.ID,
+			Spec: session.Spec{Timeout: time.Second, Labels: drawLabels(t)}, MS: 7,
+		}
 	}
 	return r
 }
@@ -72,8 +76,11 @@ func drawReply(t *rapid.T) session.Reply {
 	case 0:
 		r.Session = session.Session{
 			ID: session.ID(rapid.Uint64Min(1).Draw(t, "id")), Attachment: rapid.Uint64().Draw(t, "attachment"),
-			Owner:   session.Node(rapid.IntRange(1, int(session.MaxNode)).Draw(t, "owner")),
-			Timeout: time.Duration(rapid.Int64Range(1, math.MaxInt64).Draw(t, "timeout")), Labels: drawLabels(t),
+			Owner: session.Node(rapid.IntRange(1, int(session.MaxNode)).Draw(t, "owner")),
+			Spec: session.Spec{
+				Timeout: time.Duration(rapid.Int64Range(1, math.MaxInt64).Draw(t, "timeout")),
+				Labels:  drawLabels(t),
+			},
 			OpenedIndex: rapid.Uint64().Draw(t, "opened"), Local: rapid.Bool().Draw(t, "local"),
 		}
 		if rapid.Bool().Draw(t, "dated") {
@@ -151,7 +158,7 @@ func TestBatchesHaveGoldenBytes(t *testing.T) {
 	var requests []byte
 	for _, r := range []session.Request{
 		{Seq: 1, Open: &session.OpenRequest{
-			RequestID: session.RequestID{5, 15: 6}, Timeout: 1500 * time.Millisecond, MS: 77,
+			RequestID: session.RequestID{5, 15: 6}, Spec: session.Spec{Timeout: 1500 * time.Millisecond}, MS: 77,
 		}},
 		{Seq: 2, Resume: &session.ResumeRequest{Token: token, Instance: 1 << 63, Attempt: 2}},
 		{Seq: 300, Close: &token},
@@ -163,7 +170,7 @@ func TestBatchesHaveGoldenBytes(t *testing.T) {
 	}
 	replies, err := appendReply(nil, &session.Reply{
 		Seq: 1, Term: 2, Index: 300, Repeated: true, Session: session.Session{
-			ID: token.ID, Timeout: 4 * time.Second, Owner: 3, Attachment: 300, OpenedIndex: 7,
+			ID: token.ID, Spec: session.Spec{Timeout: 4 * time.Second}, Owner: 3, Attachment: 300, OpenedIndex: 7,
 			OpenedAt: time.Unix(1_800_000_000, 5),
 		},
 	})
@@ -213,7 +220,7 @@ func TestBatchesAreBounded(t *testing.T) {
 	labels := session.Labels{{Key: "a", Value: string(make([]byte, 256))}}
 	many := make([]session.Request, 1024)
 	for i := range many {
-		many[i].Open = &session.OpenRequest{Timeout: time.Second, Labels: labels}
+		many[i].Open = &session.OpenRequest{Spec: session.Spec{Timeout: time.Second, Labels: labels}}
 	}
 	sizes, all := 0, 0
 	err = SendLearner(session.LearnerMessage{Requests: many}, func(p *peerv1.LearnerMessage) error {

@@ -1,6 +1,5 @@
 // Package wire converts the vocabulary to protocol buffers and back. It validates every field of every message before
-// other code sees the message. It is the only place where domain errors become statuses and statuses become domain
-// errors.
+// other code sees the message. Only this package converts domain errors to statuses and statuses to domain errors.
 package wire
 
 import (
@@ -14,34 +13,21 @@ import (
 	"holdfast/session"
 )
 
-// Unknown stands in the domain for an unknown duration: it is negative.
+// Unknown is the domain's value for an unknown duration: negative.
 const Unknown time.Duration = -1
 
 // SessionProto returns s in protocol buffers.
 func SessionProto(s session.Session) *holdfastv1.Session {
 	p := &holdfastv1.Session{
 		Id:          uint64(s.ID),
-		Timeout:     durationpb.New(s.Timeout),
 		Owner:       uint32(s.Owner),
 		Attachment:  s.Attachment,
 		OpenedIndex: s.OpenedIndex,
 		OpenedAt:    timeProto(s.OpenedAt),
 		Local:       s.Local,
 	}
-	p.Labels = labelMap(s.Labels)
+	p.Timeout, p.Labels = SpecProto(&s.Spec)
 	return p
-}
-
-// labelMap returns labels as a map, nil for none.
-func labelMap(labels session.Labels) map[string]string {
-	if len(labels) == 0 {
-		return nil
-	}
-	all := make(map[string]string, len(labels))
-	for _, l := range labels {
-		all[l.Key] = l.Value
-	}
-	return all
 }
 
 // SessionFrom returns the session in p. The error is a [session.FieldError] of "session".
@@ -53,7 +39,7 @@ func SessionFrom(p *holdfastv1.Session) (session.Session, error) {
 	if err != nil {
 		return session.Session{}, err
 	}
-	timeout, err := DurationFrom("session.timeout", p.GetTimeout(), Positive)
+	spec, err := specFrom("session", p)
 	if err != nil {
 		return session.Session{}, err
 	}
@@ -61,19 +47,14 @@ func SessionFrom(p *holdfastv1.Session) (session.Session, error) {
 	if err != nil {
 		return session.Session{}, err
 	}
-	labels, err := session.NewLabels(p.GetLabels())
-	if err != nil {
-		return session.Session{}, Within("session", err)
-	}
 	if p.GetId() == 0 {
 		return session.Session{}, &session.FieldError{Field: "session.id", Limit: notZero}
 	}
 	return session.Session{
 		ID:          session.ID(p.GetId()),
-		Timeout:     timeout,
+		Spec:        spec,
 		Owner:       owner,
 		Attachment:  p.GetAttachment(),
-		Labels:      labels,
 		OpenedIndex: p.GetOpenedIndex(),
 		OpenedAt:    at,
 		Local:       p.GetLocal(),
@@ -131,14 +112,14 @@ func CertificateProto(c session.Certificate) *holdfastv1.Certificate {
 	return p
 }
 
-// storyProto adds the story of c, unless c comes from a Gone, which has none.
+// storyProto adds the story of c. A c from a Gone has none.
 func storyProto(p *holdfastv1.Certificate, c *session.Certificate) {
 	s := &c.Story
 	if s.Timeout == 0 {
 		return
 	}
-	p.Timeout, p.OpenedAt, p.Labels = durationpb.New(s.Timeout), timeProto(s.OpenedAt), labelMap(s.Labels)
-	p.By, p.Why = s.By, s.Why
+	p.Timeout, p.Labels = SpecProto(&s.Spec)
+	p.OpenedAt, p.By, p.Why = timeProto(s.OpenedAt), s.By, s.Why
 	if c.Cause != session.CauseExpired {
 		return
 	}
@@ -150,16 +131,16 @@ func storyProto(p *holdfastv1.Certificate, c *session.Certificate) {
 
 // storyFrom returns the story in p. It is zero in a Gone, unless an operator ended the session.
 func storyFrom(p *holdfastv1.Certificate) (session.Story, error) {
+	if d, err := DurationFrom("certificate.timeout", p.GetTimeout(), NotNegative); err != nil || d == 0 {
+		return session.Story{}, err
+	}
 	s := session.Story{By: p.GetBy(), Why: p.GetWhy()}
 	var err error
-	if s.Timeout, err = DurationFrom("certificate.timeout", p.GetTimeout(), NotNegative); err != nil || s.Timeout == 0 {
-		return session.Story{}, err
+	if s.Spec, err = specFrom("certificate", p); err != nil {
+		return s, err
 	}
 	if s.OpenedAt, err = timeFrom("certificate.opened_at", p.GetOpenedAt()); err != nil {
 		return s, err
-	}
-	if s.Labels, err = session.NewLabels(p.GetLabels()); err != nil {
-		return s, Within("certificate", err)
 	}
 	if s.Late, err = DurationFrom("certificate.late", p.GetLate(), NotNegative); err != nil {
 		return s, err
@@ -251,7 +232,7 @@ func PromiseProto(d time.Duration) *durationpb.Duration {
 	return durationpb.New(d)
 }
 
-// PromiseFrom is the inverse of [PromiseProto]. An invalid duration promises nothing: the result is negative too.
+// PromiseFrom is the inverse of [PromiseProto]. An invalid duration is no promise: the result is negative too.
 func PromiseFrom(p *durationpb.Duration) time.Duration {
 	d, err := OptionalDurationFrom("safe_for", p)
 	if err != nil {
@@ -273,7 +254,7 @@ func causeProto(c session.Cause) holdfastv1.Cause {
 	}
 }
 
-// CauseFrom returns the cause in p, 0 for a cause that this version does not know.
+// CauseFrom returns the cause in p; 0 for an unknown cause.
 func CauseFrom(p holdfastv1.Cause) session.Cause {
 	switch p {
 	case holdfastv1.Cause_CAUSE_CLOSED:
@@ -289,7 +270,7 @@ func CauseFrom(p holdfastv1.Cause) session.Cause {
 	}
 }
 
-// timeProto leaves out the zero time.
+// timeProto returns nil for the zero time.
 func timeProto(t time.Time) *timestamppb.Timestamp {
 	if t.IsZero() {
 		return nil

@@ -89,7 +89,7 @@ func TestFieldsOutOfRange(t *testing.T) {
 	porttest.WantField(t, err, "safe_for")
 }
 
-// An answer to a resume also tells which writes were taken (X4).
+// An answer to a resume also says which writes were applied (X4 a new instance starts anew).
 func TestRegained(t *testing.T) {
 	want := porttest.Grant(7)
 	want.Applied, want.Floor = 1<<64-1, 9

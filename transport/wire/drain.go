@@ -8,10 +8,10 @@ import (
 	"holdfast/session"
 )
 
-// maxTry bounds the addresses of other nodes that are told, and read.
+// maxTry bounds the addresses of other nodes in a message.
 const maxTry = 16
 
-// addDrain adds to the detail of err what drained nodes tell.
+// addDrain adds the fields of a draining node's err to its detail.
 func addDrain(d *holdfastv1.ErrorDetail, err error) {
 	if draining, ok := errors.AsType[*session.DrainingError](err); ok &&
 		d.GetReason() == holdfastv1.Reason_REASON_DRAINING {
@@ -25,17 +25,17 @@ func addDrain(d *holdfastv1.ErrorDetail, err error) {
 	}
 }
 
-// DrainingProto returns the notice that a client is to move its sessions.
+// DrainingProto returns the notice that asks a client to move its sessions.
 func DrainingProto(why *session.DrainingError) *holdfastv1.Draining {
 	return &holdfastv1.Draining{Try: tryFrom(why.Try), DiskFull: why.DiskFull}
 }
 
-// tryFrom returns the addresses that are heeded.
+// tryFrom returns at most maxTry addresses.
 func tryFrom(try []string) []string { return try[:min(len(try), maxTry)] }
 
-// asideFrom returns the members to which no client is sent.
+// asideFrom returns the members to which no client should go.
 func asideFrom(h *peerv1.Heartbeat) (a session.Aside, err error) {
-	if a.Unheard, err = nodesFrom("heartbeat.unheard", h.GetUnheard()); err != nil {
+	if a.Unreachable, err = nodesFrom("heartbeat.unreachable", h.GetUnreachable()); err != nil {
 		return session.Aside{}, err
 	}
 	if a.Draining, err = nodesFrom("heartbeat.draining", h.GetDraining()); err != nil {

@@ -13,7 +13,7 @@ import (
 	"holdfast/session"
 )
 
-// mapping is one line of the table of errors in ARCHITECTURE.md.
+// mapping is how an error of the domain goes over the wire. error.proto says what a client does for each reason.
 type mapping struct {
 	Sentinel error
 	code     codes.Code
@@ -21,7 +21,7 @@ type mapping struct {
 }
 
 // Mappings returns the table of errors. An error with two sentinels is matched from the top. ErrOutcomeUnknown is
-// first: the only harmful mistake is to forget that something may have happened.
+// first: the only harmful mistake is to hide that a request may have taken effect.
 func Mappings() [20]mapping {
 	return [...]mapping{
 		{session.ErrOutcomeUnknown, codes.Unavailable, holdfastv1.Reason_REASON_OUTCOME_UNKNOWN},
@@ -47,8 +47,7 @@ func Mappings() [20]mapping {
 	}
 }
 
-// internalText is all that a client learns of an error outside the domain: the error's own text may not be meant for
-// clients.
+// internalText is the text of an error outside the domain for clients: the error's own text may not be meant for them.
 const internalText = "internal error: the node's log says more"
 
 // idsLimit is the name of the limit in ErrIDsUsedUp.
@@ -83,15 +82,15 @@ func Code(err error) codes.Code {
 	return code
 }
 
-// Status returns the gRPC status error of a domain error, with an ErrorDetail; nil for nil. Its text is that of the
-// domain error alone: texts that wrap it stay in the node, and an error outside the domain tells nothing.
+// Status returns the gRPC status error of a domain error, with an ErrorDetail; nil for nil. The status has only the
+// domain error's own text: texts that wrap it stay in the node, and an error outside the domain shows nothing.
 func Status(err error) error {
 	if err == nil {
 		return nil
 	}
 	st := status.New(Code(err), Text(err))
 	if d := Detail(err); d.GetReason() != holdfastv1.Reason_REASON_UNSPECIFIED {
-		// WithDetails fails on an OK status and on a detail that cannot be marshaled; this is neither.
+		// WithDetails fails only on an OK status and on a detail that cannot be marshaled.
 		if with, detailErr := st.WithDetails(d); detailErr == nil {
 			st = with
 		}
@@ -99,10 +98,10 @@ func Status(err error) error {
 	return st.Err()
 }
 
-// Text returns the text of err for a client: the domain error's own, without the texts that wrap it.
+// Text returns the text of err for a client: the domain error's own text, without texts that wrap it.
 func Text(err error) string { return sendable(domainText(err)) }
 
-// sendable returns a text that a message can carry, which is one in UTF-8. An error may quote what is not.
+// sendable returns text as valid UTF-8, because messages carry only that. An error may quote other bytes.
 func sendable(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
 func domainText(err error) string {
@@ -154,8 +153,8 @@ func plainText(err error) string {
 	return internalText
 }
 
-// Detail returns the ErrorDetail of err, nil for nil. An error outside the domain has a detail without a reason, so
-// that a message that carries only the detail still says that there was an error.
+// Detail returns the ErrorDetail of err; nil for nil. An error outside the domain has a detail without a reason, so
+// that a message that carries only the detail still shows that there was an error.
 func Detail(err error) *holdfastv1.ErrorDetail {
 	if err == nil {
 		return nil
@@ -199,10 +198,9 @@ func Detail(err error) *holdfastv1.ErrorDetail {
 	return d
 }
 
-// Domain returns the domain error of an error that a gRPC call returned. errors.Is finds session's sentinels and the
-// context's errors, errors.As the typed errors. An error without a reason, such as a lost connection, is returned
-// unchanged, so that status.Code works on it. UNAVAILABLE then says neither that the call took effect nor that it did
-// not.
+// Domain returns the domain error for an error of a gRPC call. errors.Is finds session's sentinels and the context's
+// errors, errors.As the typed errors. An error without a reason, such as a lost connection, is returned unchanged, so
+// that status.Code works on it. UNAVAILABLE then leaves open whether the call took effect.
 func Domain(err error) error {
 	st, ok := status.FromError(err)
 	if err == nil || !ok {
@@ -218,7 +216,7 @@ func Domain(err error) error {
 		return &remoteError{message: st.Message(), err: errors.Join(context.DeadlineExceeded, err)}
 	case codes.Canceled:
 		return &remoteError{message: st.Message(), err: errors.Join(context.Canceled, err)}
-	case codes.Unauthenticated: // such as the word of a proxy, or of what makes the client's token
+	case codes.Unauthenticated: // such as an answer of a proxy, or an error of the client's token source
 		return &remoteError{message: st.Message(), err: errors.Join(session.ErrUnauthenticated, err)}
 	case codes.PermissionDenied:
 		return &remoteError{message: st.Message(), err: errors.Join(session.ErrForbidden, err)}
@@ -231,8 +229,8 @@ func Domain(err error) error {
 	}
 }
 
-// FromDetail returns the domain error of which d was made. message is its text, if not empty. A nil detail, or one with
-// a reason that this version does not know, gives an error without a sentinel.
+// FromDetail returns the domain error for a detail. message is its text, if not empty. A nil detail, or one with an
+// unknown reason, gives an error without a sentinel.
 func FromDetail(d *holdfastv1.ErrorDetail, message string) error {
 	err := typed(d)
 	switch {
@@ -249,8 +247,7 @@ func FromDetail(d *holdfastv1.ErrorDetail, message string) error {
 	}
 }
 
-// typed returns the error of d's reason, nil when this version does not know the reason. It leaves out a certificate
-// that is out of range.
+// typed returns the error for d's reason; nil for an unknown reason. It omits a certificate that is out of range.
 func typed(d *holdfastv1.ErrorDetail) error {
 	if err := typedTree(d); err != nil {
 		return err
@@ -299,7 +296,7 @@ func typed(d *holdfastv1.ErrorDetail) error {
 	}
 }
 
-// sentinel returns the sentinel of a reason, nil when this version does not know the reason.
+// sentinel returns the sentinel of a reason; nil for an unknown reason.
 func sentinel(reason holdfastv1.Reason) error {
 	for _, m := range Mappings() {
 		if m.reason == reason {
@@ -309,17 +306,17 @@ func sentinel(reason holdfastv1.Reason) error {
 	return nil
 }
 
-// Known reports whether a reason stands for a domain error.
+// Known reports whether a reason is that of a domain error.
 func Known(reason holdfastv1.Reason) bool {
 	return reason != 0 && typed(&holdfastv1.ErrorDetail{Reason: reason, Refusal: &holdfastv1.Refusal{}}) != nil
 }
 
-// FailedProto returns the answer to a request of a Connect stream that failed.
+// FailedProto returns the answer to a failed request of a Connect stream.
 func FailedProto(seq uint64, err error) *holdfastv1.Failed {
 	return &holdfastv1.Failed{Seq: seq, Code: int32(Code(err)), Message: Text(err), Error: Detail(err)}
 }
 
-// FailedError returns the domain error of a Failed, as [Domain] does of a status.
+// FailedError returns the domain error of a Failed, as [Domain] does for a status.
 func FailedError(f *holdfastv1.Failed) error {
 	if Known(f.GetError().GetReason()) {
 		return FromDetail(f.GetError(), f.GetMessage())

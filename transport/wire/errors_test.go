@@ -18,7 +18,7 @@ import (
 	"holdfast/transport/internal/porttest"
 )
 
-// TestErrorsRoundTrip holds the table of errors in ARCHITECTURE.md, both ways.
+// TestErrorsRoundTrip holds the table of errors, [Mappings], both ways.
 func TestErrorsRoundTrip(t *testing.T) {
 	c := porttest.Certificate(5)
 	tests := []struct {

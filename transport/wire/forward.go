@@ -68,8 +68,8 @@ func ForwardProto(m session.ForwardMessage) *peerv1.ForwardRequest {
 	return &peerv1.ForwardRequest{Message: &peerv1.ForwardRequest_Writes{Writes: p}}
 }
 
-// ForwardFrom returns a node's message after its hello, once all its fields are in their ranges. What the commands hold
-// is not read (W2).
+// ForwardFrom returns a node's message after its hello, with all fields checked for their ranges. It does not read the
+// contents of commands (W2 the state decides).
 func ForwardFrom(m *peerv1.ForwardRequest) (session.ForwardMessage, error) {
 	switch m := m.GetMessage().(type) {
 	case *peerv1.ForwardRequest_Writes:

@@ -20,7 +20,7 @@ func FreezeFrom(p *holdfastv1.FreezeExpiryRequest) (session.FreezeRequest, error
 	return session.FreezeRequest{For: span, Why: p.GetWhy()}, cmp.Or(err, textFrom("why", p.GetWhy(), session.MaxWhy))
 }
 
-// ExtendFrom returns an operator's request to keep a session.
+// ExtendFrom returns an operator's request to extend a session.
 func ExtendFrom(p *holdfastv1.ExtendSessionRequest) (session.ExtendRequest, error) {
 	id, err := IDFrom("session_id", p.GetSessionId())
 	if err != nil {
@@ -43,7 +43,7 @@ func freezeProto(r *session.FreezeRequest) *peerv1.FreezeRequest {
 func peerFreezeFrom(p *peerv1.FreezeRequest) (*session.FreezeRequest, error) {
 	span, err := spanFrom(p.GetFor())
 	return &session.FreezeRequest{For: span, By: p.GetBy(), Why: p.GetWhy()}, cmp.Or(err,
-		textFrom("by", p.GetBy(), session.MaxPrincipal), textFrom("why", p.GetWhy(), session.MaxWhy))
+		textFrom("by", p.GetBy(), session.MaxClientName), textFrom("why", p.GetWhy(), session.MaxWhy))
 }
 
 func extendProto(r *session.ExtendRequest) *peerv1.ExtendRequest {
@@ -58,7 +58,7 @@ func peerExtendFrom(p *peerv1.ExtendRequest) (*session.ExtendRequest, error) {
 	return &session.ExtendRequest{ID: session.ID(p.GetSessionId()), For: span}, err
 }
 
-// FreezingProto returns a freeze that lasts for left more in protocol buffers, nil for none.
+// FreezingProto returns a freeze with a rest of left in protocol buffers; nil for none.
 func FreezingProto(f *session.Freeze, left time.Duration) *holdfastv1.Freezing {
 	if f == nil {
 		return nil
@@ -66,8 +66,8 @@ func FreezingProto(f *session.Freeze, left time.Duration) *holdfastv1.Freezing {
 	return &holdfastv1.Freezing{Left: durationpb.New(left), Since: timeProto(f.Since), By: f.By, Why: f.Why}
 }
 
-// FreezingFrom returns the freeze in p and how much longer it lasts; nil for none. Its Until is 0: only nodes count on
-// the running clock.
+// FreezingFrom returns the freeze in p and its rest; nil for none. Its Until is 0, because only nodes have the running
+// clock.
 func FreezingFrom(p *holdfastv1.Freezing) (*session.Freeze, time.Duration, error) {
 	if p == nil {
 		return nil, 0, nil

@@ -7,17 +7,17 @@ import (
 	holdfastv1 "holdfast/proto/holdfast/v1"
 )
 
-// Methods of streams that end by themselves after their requests under way.
+// Methods of streams that end by themselves after their requests in flight.
 const (
 	ConnectMethod = holdfastv1.SessionService_Connect_FullMethodName
 	FollowMethod  = peerv1.PeerService_Follow_FullMethodName
 )
 
-// Ours reports whether a method is one of Holdfast's own.
+// Ours reports whether a method belongs to Holdfast.
 func Ours(method string) bool { return strings.HasPrefix(method, "/holdfast.") }
 
-// TellsState reports whether refusals of a method carry the node's state: those of SessionService and IdService do
-// (N1).
-func TellsState(method string) bool {
+// CarriesState reports whether refusals of a method carry the node's state: refusals of SessionService and IdService do
+// (N1 node mode).
+func CarriesState(method string) bool {
 	return Ours(method) && !strings.HasPrefix(method, "/"+holdfastv1.ClusterService_ServiceDesc.ServiceName+"/")
 }

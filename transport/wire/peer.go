@@ -47,7 +47,7 @@ func HelloFrom(m *peerv1.LearnerMessage) (string, session.Hello, error) {
 	}, nil
 }
 
-// peerFormat refuses a node that speaks another format of messages than this one.
+// peerFormat refuses a node with another message format than this one.
 func peerFormat(field string, found uint32) error {
 	if found == session.PeerFormat {
 		return nil
@@ -102,7 +102,7 @@ func LearnerFrom(m *peerv1.LearnerMessage) (session.LearnerMessage, error) {
 
 // AnswerFrom returns a chunk of an answer.
 func AnswerFrom(p *peerv1.Answer) (*session.Answer, error) {
-	vouches, err := DurationFrom("vouch_age", p.GetVouchAge(), NotNegative)
+	vouchAge, err := DurationFrom("vouch_age", p.GetVouchAge(), NotNegative)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func AnswerFrom(p *peerv1.Answer) (*session.Answer, error) {
 		Round:      p.GetRound(),
 		Term:       p.GetTerm(),
 		Attachment: p.GetAttachment(),
-		VouchAge:   vouches,
+		VouchAge:   vouchAge,
 		ProcessAge: process,
 		Credit:     credit,
 		Touches:    p.GetTouches(),
@@ -143,11 +143,10 @@ func requestProto(r *session.Request) (*peerv1.Request, error) {
 	case r.Open != nil:
 		open := &peerv1.OpenRequest{
 			RequestId: r.Open.RequestID[:],
-			Timeout:   durationpb.New(r.Open.Timeout),
 			Ms:        int64(min(r.Open.MS, math.MaxInt64)),
-			Labels:    labelsProto(r.Open.Labels),
 			Instance:  r.Open.Instance,
 		}
+		open.Timeout, open.Labels = peerSpecProto(&r.Open.Spec)
 		p.Body = &peerv1.Request_Open{Open: open}
 	case r.Resume != nil:
 		p.Body = &peerv1.Request_Resume{Resume: &peerv1.ResumeRequest{
@@ -261,31 +260,11 @@ func PeerOpenFrom(p *peerv1.OpenRequest) (*session.OpenRequest, error) {
 	if err != nil {
 		return nil, err
 	}
-	timeout, err := DurationFrom("timeout", p.GetTimeout(), Positive)
-	if err != nil {
-		return nil, err
-	}
-	labels, err := labelsFrom(p.GetLabels())
-	// A clock before the epoch counts as 0 (O1).
+	spec, err := peerSpecFrom(p)
+	// A clock before the epoch counts as 0 (O1 ids from the log).
 	return &session.OpenRequest{
-		RequestID: id, Timeout: timeout, Labels: labels, MS: uint64(max(p.GetMs(), 0)), Instance: p.GetInstance(),
+		RequestID: id, Spec: spec, MS: uint64(max(p.GetMs(), 0)), Instance: p.GetInstance(),
 	}, err
-}
-
-func labelsProto(labels session.Labels) []*peerv1.Label {
-	var all []*peerv1.Label
-	for _, l := range labels {
-		all = append(all, &peerv1.Label{Key: l.Key, Value: l.Value})
-	}
-	return all
-}
-
-func labelsFrom(all []*peerv1.Label) (session.Labels, error) {
-	var labels session.Labels
-	for _, l := range all {
-		labels = append(labels, session.Label{Key: l.GetKey(), Value: l.GetValue()})
-	}
-	return labels, labels.Check()
 }
 
 // LeaderProto returns a welcome or a heartbeat, see [SendLeader].
@@ -308,13 +287,13 @@ func LeaderProto(m session.LeaderMessage) (*peerv1.LeaderMessage, error) {
 			Committed:        m.Heartbeat.Committed,
 			AppliedElsewhere: m.Heartbeat.AppliedElsewhere,
 			Interval:         durationpb.New(m.Heartbeat.Interval),
-			Unheard:          nodesProto(m.Heartbeat.Aside.Unheard),
+			Unreachable:      nodesProto(m.Heartbeat.Aside.Unreachable),
 			Draining:         nodesProto(m.Heartbeat.Aside.Draining),
 			FullDisks:        nodesProto(m.Heartbeat.Aside.Full),
-			NoRoom:           m.Heartbeat.NoRoom,
+			DisksFull:        m.Heartbeat.DisksFull,
 		}
-		for _, id := range m.Heartbeat.NotTaken {
-			h.NotTaken = append(h.NotTaken, uint64(id))
+		for _, id := range m.Heartbeat.RejectedTouches {
+			h.RejectedTouches = append(h.RejectedTouches, uint64(id))
 		}
 		for _, one := range m.Heartbeat.Traced {
 			h.Traced = append(h.Traced, &peerv1.Traced{Index: one.Index, Trace: one.Trace.Bytes()})
@@ -336,7 +315,7 @@ func LeaderFrom(m *peerv1.LeaderMessage) (session.LeaderMessage, error) {
 		return session.LeaderMessage{Welcome: &session.Welcome{Term: m.Welcome.GetTerm(), Leader: leader}}, err
 	case *peerv1.LeaderMessage_Heartbeat:
 		h := m.Heartbeat
-		notTaken, err := idsFrom("heartbeat.not_taken", h.GetNotTaken(), math.MaxInt)
+		rejected, err := idsFrom("heartbeat.rejected_touches", h.GetRejectedTouches(), math.MaxInt)
 		if err != nil {
 			return session.LeaderMessage{}, err
 		}
@@ -355,7 +334,7 @@ func LeaderFrom(m *peerv1.LeaderMessage) (session.LeaderMessage, error) {
 			Good:             h.GetGood(),
 			Confirmed:        h.GetConfirmed(),
 			Processed:        h.GetProcessed(),
-			NotTaken:         notTaken,
+			RejectedTouches:  rejected,
 			Attachment:       h.GetAttachment(),
 			VotesFrom:        h.GetVotesFrom(),
 			Compare:          h.GetCompare(),
@@ -363,7 +342,7 @@ func LeaderFrom(m *peerv1.LeaderMessage) (session.LeaderMessage, error) {
 			Committed:        h.GetCommitted(),
 			AppliedElsewhere: h.GetAppliedElsewhere(),
 			Aside:            aside,
-			NoRoom:           h.GetNoRoom(),
+			DisksFull:        h.GetDisksFull(),
 			Traced:           tracedFrom(h.GetTraced()),
 		}}, err
 	case *peerv1.LeaderMessage_Replies:
@@ -413,8 +392,8 @@ func ReplyProto(r *session.Reply) *peerv1.Reply {
 	return p
 }
 
-// replyError tells a peer more than [Text] tells a client, because the peer belongs to the cluster. A context that
-// ended at the leader says nothing about the request: for the learner the outcome is unknown.
+// replyError returns more to a peer than [Text] returns to a client, because the peer belongs to the cluster. If a
+// context ended at the leader, the outcome is unknown for the learner.
 func replyError(err error) (*holdfastv1.ErrorDetail, string) {
 	d := Detail(err)
 	if !Known(d.GetReason()) && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {

@@ -9,8 +9,8 @@ import (
 	"holdfast/tree"
 )
 
-// DigestKey is the metadata key with which a client authenticates for the tree (P1): a value NAME:PASSWORD, of which it
-// may send up to [MaxDigests].
+// DigestKey is the metadata key with which a client authenticates for the tree (P1 principals): values NAME:PASSWORD,
+// up to [MaxDigests] of them.
 const DigestKey = "holdfast-digest"
 
 // Bounds of the values of [DigestKey].
@@ -20,25 +20,24 @@ const (
 	MaxDigestBytes = 256
 )
 
-// AuthorizationKey is the metadata key with which a client shows its bearer token: a value of [BearerScheme], a space
-// and the token.
+// AuthorizationKey is the metadata key of a client's bearer token: [BearerScheme], a space and the token.
 const (
 	AuthorizationKey = "authorization"
 	BearerScheme     = "Bearer"
 )
 
-// PrincipalKey is the metadata key with which a client names its principal.
-const PrincipalKey = "holdfast-principal"
+// ClientNameKey is the metadata key of the name that a client gives itself.
+const ClientNameKey = "holdfast-client-name"
 
-// ValidPrincipal reports whether a client may have this name: 1 to [session.MaxPrincipal] printable ASCII characters,
+// ValidClientName reports whether a client may have this name: 1 to [session.MaxClientName] printable ASCII characters,
 // no space at either end.
-func ValidPrincipal(name string) bool {
-	return name != "" && len(name) <= session.MaxPrincipal && strings.TrimSpace(name) == name &&
+func ValidClientName(name string) bool {
+	return name != "" && len(name) <= session.MaxClientName && strings.TrimSpace(name) == name &&
 		strings.IndexFunc(name, func(r rune) bool { return r < ' ' || r > '~' }) < 0
 }
 
-// DigestFrom returns ZooKeeper's digest of a NAME:PASSWORD: NAME:HASH, the hash being the SHA-1 of both in base64. The
-// error is a [session.FieldError] of [DigestKey], which does not show the password.
+// DigestFrom returns ZooKeeper's digest of a NAME:PASSWORD: NAME:HASH, where the hash is the SHA-1 of NAME:PASSWORD in
+// base64. The error is a [session.FieldError] of [DigestKey], which does not show the password.
 func DigestFrom(credentials string) (string, error) {
 	name, _, whole := strings.Cut(credentials, ":")
 	digest, ok := tree.DigestOf(credentials)
@@ -50,7 +49,7 @@ func DigestFrom(credentials string) (string, error) {
 	return digest, nil
 }
 
-// PrincipalLimit describes the names that [ValidPrincipal] accepts.
-func PrincipalLimit() string {
-	return "1 to " + strconv.Itoa(session.MaxPrincipal) + " printable ASCII characters, no space at either end"
+// ClientNameLimit describes the names that [ValidClientName] accepts.
+func ClientNameLimit() string {
+	return "1 to " + strconv.Itoa(session.MaxClientName) + " printable ASCII characters, no space at either end"
 }

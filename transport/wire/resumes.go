@@ -9,7 +9,7 @@ import (
 	"holdfast/session"
 )
 
-// columns are the sessions of any message that resumes many.
+// columns has the sessions of any message that resumes many.
 type columns interface {
 	GetInstance() uint64
 	GetIds() []uint64
@@ -38,7 +38,7 @@ func ClientResumesFrom(p *holdfastv1.ResumeSessions) (*session.ResumesRequest, e
 	return r, nil
 }
 
-// resumesFrom returns the sessions in the columns of p, which must be of the same length.
+// resumesFrom returns the sessions in the columns of p, which must have the same length.
 func resumesFrom(p columns) (*session.ResumesRequest, error) {
 	const size = len(session.Credential{})
 	n := len(p.GetIds())
@@ -89,7 +89,8 @@ func resumesProto(r *session.ResumesRequest) *peerv1.ResumesRequest {
 	return p
 }
 
-// movedProto returns what became of each session. Successive refusals with the same error value are one on the wire.
+// movedProto returns the outcome for each session. Successive refusals with the same error value become one on the
+// wire.
 func movedProto(moved []session.MoveResult) *peerv1.Moved {
 	p := &peerv1.Moved{Attachments: make([]uint64, len(moved))}
 	var former error
@@ -103,7 +104,7 @@ func movedProto(moved []session.MoveResult) *peerv1.Moved {
 			continue
 		}
 		p.Attachments[i] = 0
-		if one.Err != former { //nolint:errorlint // the same value, not the same sentinel: details may differ
+		if one.Err != former { //nolint:errorlint // the same value, not the same sentinel: their details may differ
 			former = one.Err
 			detail, message := replyError(one.Err)
 			p.Refusals = append(p.Refusals, &peerv1.Refusal{Error: detail, Message: message})

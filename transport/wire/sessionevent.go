@@ -6,8 +6,8 @@ import (
 	"holdfast/tree"
 )
 
-// WatchingFrom returns a client's request to be told of sessions. Every stamp is valid: the node waits a bounded time
-// for seen (N4), and tells what it has from since on.
+// WatchingFrom returns a client's request to watch sessions. Every stamp is valid: the node waits a bounded time for
+// seen (N4 seen index), and sends the events that it has after since.
 func WatchingFrom(p *holdfastv1.WatchSessionsRequest) session.Watching {
 	return session.Watching{
 		Since:   tree.Stamp(p.GetSince()),
@@ -22,7 +22,7 @@ func WatchingProto(w session.Watching) *holdfastv1.WatchSessionsRequest {
 	}
 }
 
-// SessionEventProto returns what a watcher of sessions is told, without the node's state.
+// SessionEventProto returns an event for a watcher of sessions, without the node's state.
 func SessionEventProto(e session.Event) *holdfastv1.WatchSessionsResponse {
 	p := &holdfastv1.WatchSessionsResponse{Stamp: uint64(e.Stamp)}
 	switch {
@@ -38,7 +38,7 @@ func SessionEventProto(e session.Event) *holdfastv1.WatchSessionsResponse {
 	return p
 }
 
-// SessionEventFrom returns what a watcher of sessions is told. The error is a [session.FieldError].
+// SessionEventFrom returns an event for a watcher of sessions. The error is a [session.FieldError].
 func SessionEventFrom(p *holdfastv1.WatchSessionsResponse) (session.Event, error) {
 	e := session.Event{Stamp: tree.Stamp(p.GetStamp())}
 	var err error

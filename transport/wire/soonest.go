@@ -48,7 +48,7 @@ func soonestFrom(p *peerv1.SoonestRequest) (*session.SoonestRequest, error) {
 	return r, err
 }
 
-// remainingFrom reads remaining times, and which sessions they are of when that is not the order of the request.
+// remainingFrom reads remaining times, and the ids of their sessions if these are not in the order of the request.
 func remainingFrom(p *peerv1.Reply, r *session.Reply) error {
 	if len(p.GetRemainingMs()) > session.MaxPage {
 		return &session.FieldError{Field: "remaining_ms", Limit: fmt.Sprintf("at most %d", session.MaxPage)}

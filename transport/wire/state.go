@@ -17,7 +17,7 @@ func StateProto(s session.NodeState) *holdfastv1.NodeState {
 	}
 }
 
-// StateFrom returns the state in p. It is the zero value if p is none.
+// StateFrom returns the state in p; the zero value for none.
 func StateFrom(p *holdfastv1.NodeState) session.NodeState {
 	n, err := NodeFrom("state.node", p.GetNode())
 	if err != nil {
@@ -43,7 +43,7 @@ func ModeProto(m session.Mode) holdfastv1.Mode {
 	}
 }
 
-// ModeFrom returns the mode in p, 0 for a mode that this version does not know.
+// ModeFrom returns the mode in p; 0 for an unknown mode.
 func ModeFrom(p holdfastv1.Mode) session.Mode {
 	switch p {
 	case holdfastv1.Mode_MODE_READ_WRITE:
@@ -59,14 +59,14 @@ func ModeFrom(p holdfastv1.Mode) session.Mode {
 	}
 }
 
-// FromApplied reports whether err is a read-only node's answer from the state that it had applied (N3).
+// FromApplied reports whether err is a read-only node's answer from its applied state (N3 stale reads).
 func FromApplied(err error) bool {
 	_, applied := errors.AsType[*session.AppliedError](err)
 	return applied
 }
 
-// WithState adds the state of the node to the detail of a status error. A status without a detail is none of the
-// domain's errors, and gets a detail without a reason.
+// WithState adds the state of the node to the detail of a status error. A status without a detail does not come from a
+// domain error, and gets a detail without a reason.
 func WithState(err error, state *holdfastv1.NodeState) error {
 	st, ok := status.FromError(err)
 	if !ok {
@@ -86,8 +86,8 @@ func WithState(err error, state *holdfastv1.NodeState) error {
 	return with.Err()
 }
 
-// StateOf returns the node's state from an error of a unary call, the zero value when the error has none. err must be
-// the error as gRPC returned it, before [Domain].
+// StateOf returns the node's state from an error of a unary call; the zero value for none. err must be the error as
+// gRPC returned it, before [Domain].
 func StateOf(err error) session.NodeState {
 	st, ok := status.FromError(err)
 	if err == nil || !ok {

@@ -5,8 +5,7 @@ import (
 	"holdfast/session"
 )
 
-// tracedFrom returns the entries that are in traces, at most [session.MaxTraced] of them: no heartbeat is refused for
-// what it says of traces.
+// tracedFrom returns the traces of entries, at most [session.MaxTraced]: a heartbeat is never refused for its traces.
 func tracedFrom(all []*peerv1.Traced) []session.Traced {
 	var traced []session.Traced
 	for _, one := range all[:min(len(all), session.MaxTraced)] {

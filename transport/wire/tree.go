@@ -14,7 +14,7 @@ import (
 	"holdfast/tree"
 )
 
-// fieldOf returns the [session.FieldError] of a field of a request for what the tree says is wrong with it.
+// fieldOf returns the [session.FieldError] of a request's field for an error of the tree.
 func fieldOf(field string, err error) error {
 	if err == nil {
 		return nil
@@ -76,7 +76,7 @@ func StatFrom(p *holdfastv1.Stat) (tree.Stat, error) {
 		return field(".version", "not negative, nor any other version")
 	case max(p.GetBytes(), p.GetChildren()) > math.MaxInt32:
 		return field(".bytes", "at most 2^31 - 1, and so children")
-	case p.GetKind() <= 0 || p.GetKind() > holdfastv1.EntryKind_ENTRY_KIND_LINGERING:
+	case p.GetKind() <= 0 || p.GetKind() > holdfastv1.EntryKind_ENTRY_KIND_LOCK_DELAY:
 		return field(".kind", "a kind of entries")
 	case err != nil:
 		return tree.Stat{}, err
@@ -92,7 +92,7 @@ func StatFrom(p *holdfastv1.Stat) (tree.Stat, error) {
 	}, nil
 }
 
-// AccessListProto returns an access list; nil for nil. Ids that are not UTF-8 are shown as well as may be.
+// AccessListProto returns an access list; nil for nil. It replaces invalid UTF-8 in ids.
 func AccessListProto(acl tree.ACL) *holdfastv1.AccessList {
 	if acl == nil {
 		return nil
@@ -106,7 +106,8 @@ func AccessListProto(acl tree.ACL) *holdfastv1.AccessList {
 	return p
 }
 
-// AccessListFrom returns an access list, nil for an absent one, with auth replaced by the client's principals (P1).
+// AccessListFrom returns an access list; nil for an absent one. Grants of the scheme auth are replaced by the client's
+// principals (P1 principals).
 func AccessListFrom(p *holdfastv1.AccessList, principals []tree.Principal) (tree.ACL, error) {
 	if p == nil {
 		return nil, nil
@@ -131,7 +132,7 @@ func AccessListFrom(p *holdfastv1.AccessList, principals []tree.Principal) (tree
 	return acl, nil
 }
 
-// ExistingListFrom returns the access list of an answer, which is not checked: only the node's own client reads it.
+// ExistingListFrom returns the access list of an answer unchecked: only our own client reads it.
 func ExistingListFrom(p *holdfastv1.AccessList) tree.ACL {
 	if p == nil {
 		return nil

@@ -20,7 +20,7 @@ func treeStat() tree.Stat {
 	return tree.Stat{
 		Created: 1, Modified: 2 << 16, ChildrenModified: 3 << 16, CreatedAt: time.UnixMilli(1_800_000_000_123).UTC(),
 		ModifiedAt: time.UnixMilli(-1).UTC(), Version: 4, ACLVersion: 5, ChildrenVersion: 6, Owner: 1 << 63, Bytes: 7,
-		Children: 8, Kind: tree.Lingering, Due: time.Minute, Remaining: time.Second,
+		Children: 8, Kind: tree.InLockDelay, Due: time.Minute, Remaining: time.Second,
 	}
 }
 
@@ -28,7 +28,7 @@ func treeStat() tree.Stat {
 func treeOps() []tree.Op {
 	return []tree.Op{
 		tree.Create{
-			Path: "/a/", Sequential: true, Data: []byte("d"), Kind: tree.Ephemeral, Parents: true, Linger: time.Second,
+			Path: "/a/", Sequential: true, Data: []byte("d"), Kind: tree.Ephemeral, Parents: true, LockDelay: time.Second,
 			ACL: tree.Open(),
 		},
 		tree.Create{Path: "/b", Kind: tree.Expiring, TTL: tree.MaxTTL},
@@ -188,9 +188,9 @@ func TestTreeFieldsOutOfRange(t *testing.T) {
 		{"transaction.then[0].create.kind", create(func(p *holdfastv1.Create) { p.Kind = -1 })},
 		{"transaction.then[0].create.null", create(func(p *holdfastv1.Create) { p.Null = true })},
 		{"transaction.then[0].create.ttl", create(func(p *holdfastv1.Create) { p.Ttl = millisProto(time.Second) })},
-		{"transaction.then[0].create.linger", create(func(p *holdfastv1.Create) { p.Linger = millisProto(time.Hour) })},
-		{"transaction.then[0].create.linger", create(func(p *holdfastv1.Create) { p.Linger = millisProto(1) })},
-		{"transaction.then[0].create.linger", create(func(p *holdfastv1.Create) { p.Linger = porttest.BadDuration() })},
+		{"transaction.then[0].create.lock_delay", create(func(p *holdfastv1.Create) { p.LockDelay = millisProto(time.Hour) })},
+		{"transaction.then[0].create.lock_delay", create(func(p *holdfastv1.Create) { p.LockDelay = millisProto(1) })},
+		{"transaction.then[0].create.lock_delay", create(func(p *holdfastv1.Create) { p.LockDelay = porttest.BadDuration() })},
 		{"transaction.then[0].create.acl", create(func(p *holdfastv1.Create) { p.Acl.Grants[0].Scheme = "auth" })},
 		{"transaction.then[0].create.acl.permissions", create(func(p *holdfastv1.Create) {
 			p.Acl.Grants[0].Permissions = 257
@@ -208,7 +208,7 @@ func TestTreeFieldsOutOfRange(t *testing.T) {
 			p.Transaction.Then = slices.Repeat(p.Transaction.Else, tree.MaxOps+1)
 		}},
 		{"transaction.then", create(func(p *holdfastv1.Create) { p.Data = make([]byte, tree.MaxRequest) })},
-		{"transaction.then", func(p *holdfastv1.Write) { // within all other bounds, and half a million entries (U2)
+		{"transaction.then", func(p *holdfastv1.Write) { // within all other bounds, and half a million entries (U2 weight)
 			p.Transaction.Then = nil
 			for i := range tree.MaxWeight / 1000 {
 				path := fmt.Sprintf("/%d%s", i, strings.Repeat("/a", 220))
@@ -226,7 +226,7 @@ func TestTreeFieldsOutOfRange(t *testing.T) {
 	}
 }
 
-// The node replaces auth by whom it has found the client to be (P1); an address is not that.
+// The node replaces auth by whom it has found the client to be (P1 principals); an address is not that.
 func TestAuthIsExpanded(t *testing.T) {
 	principals := []tree.Principal{
 		{Scheme: tree.IP, ID: "10.0.0.1"}, {Scheme: tree.Digest, ID: "a:b"}, {Scheme: tree.X509, ID: "CN=a"},

@@ -10,7 +10,7 @@ import (
 	"holdfast/tree"
 )
 
-// refusals is the table of the tree's own refusals (W2), in the order of their codes.
+// refusals is the table of the tree's refusals (W2 the state decides), in the order of their codes.
 func refusals() [11]mapping {
 	return [...]mapping{
 		tree.NoNode:          {nil, codes.NotFound, holdfastv1.Reason_REASON_NO_NODE},
@@ -68,7 +68,7 @@ func treeText(err error) string {
 	return ""
 }
 
-// addTree adds what an error of the tree says to its detail.
+// addTree adds the fields of a tree's error to its detail.
 func addTree(d *holdfastv1.ErrorDetail, err error) {
 	if refused, ok := errors.AsType[*tree.RefusedError](err); ok {
 		d.Refusal = &holdfastv1.Refusal{
@@ -87,7 +87,7 @@ func addTree(d *holdfastv1.ErrorDetail, err error) {
 	}
 }
 
-// refusedFrom returns the tree's refusal in a detail; false if it has none.
+// refusedFrom returns the tree's refusal in a detail; false for none.
 func refusedFrom(d *holdfastv1.ErrorDetail) (*tree.RefusedError, bool) {
 	p := d.GetRefusal()
 	for code, m := range refusals() {
@@ -100,9 +100,9 @@ func refusedFrom(d *holdfastv1.ErrorDetail) (*tree.RefusedError, bool) {
 	return nil, false
 }
 
-// typedTree returns the tree's error in a detail; nil if it has none.
+// typedTree returns the tree's error in a detail; nil for none.
 func typedTree(d *holdfastv1.ErrorDetail) error {
-	switch d.GetReason() { //nolint:exhaustive // the others are refusals, or none of the tree's
+	switch d.GetReason() { //nolint:exhaustive // other reasons are refusals, or not the tree's
 	case holdfastv1.Reason_REASON_GAP:
 		return &tree.GapError{Expected: d.GetExpectedNumber()}
 	case holdfastv1.Reason_REASON_WINDOW:

@@ -68,7 +68,7 @@ func isSame(got error, want any) bool {
 	return false
 }
 
-// Every reason that a client may be told stands for an error.
+// Every reason that a client may get stands for an error.
 func TestEveryReasonIsKnown(t *testing.T) {
 	for number, name := range holdfastv1.Reason_name {
 		if reason := holdfastv1.Reason(number); Known(reason) == (number == 0) {

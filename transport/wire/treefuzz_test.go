@@ -12,7 +12,7 @@ import (
 	"holdfast/tree"
 )
 
-// FuzzTreeRequest: a request about the tree that was taken can be sent again, and is then taken as the same.
+// FuzzTreeRequest: a request about the tree that was accepted can be sent again, and is then accepted as the same.
 func FuzzTreeRequest(f *testing.F) {
 	add := func(m *holdfastv1.ClientMessage) {
 		b, err := proto.Marshal(m)
@@ -60,7 +60,7 @@ func FuzzTreeRequest(f *testing.F) {
 	})
 }
 
-// sameAgain fails when a request was taken and is another one, or refused, when it is sent again.
+// sameAgain fails when an accepted request is another one, or refused, when it is sent again.
 func sameAgain(t *testing.T, first, second error, a, b any) {
 	t.Helper()
 	if first == nil && (second != nil || !reflect.DeepEqual(a, b)) {
@@ -68,7 +68,7 @@ func sameAgain(t *testing.T, first, second error, a, b any) {
 	}
 }
 
-// FuzzForward: a message of a Forward stream that was taken can be sent again, and is then taken as the same.
+// FuzzForward: a message of a Forward stream that was accepted can be sent again, and is then accepted as the same.
 func FuzzForward(f *testing.F) {
 	for _, m := range []proto.Message{ForwardProto(forwarded()), ForwardWelcomeProto(7)} {
 		b, err := proto.Marshal(m)

@@ -10,40 +10,56 @@ import (
 	"holdfast/tree"
 )
 
-// OpProto returns an operation in protocol buffers. It panics on one that is none of package tree's.
+// OpProto returns an operation in protocol buffers.
 func OpProto(op tree.Op) *holdfastv1.Op {
-	switch op := op.(type) {
-	case tree.Create:
-		return &holdfastv1.Op{Op: &holdfastv1.Op_Create{Create: &holdfastv1.Create{
-			Path: op.Path, Sequential: op.Sequential, Data: op.Data, Null: op.Data == nil,
-			Kind: holdfastv1.EntryKind(op.Kind), Parents: op.Parents, Ttl: millisProto(op.TTL),
-			Linger: millisProto(op.Linger), Acl: AccessListProto(op.ACL),
-		}}}
-	case tree.Set:
-		return &holdfastv1.Op{Op: &holdfastv1.Op_Set{Set: &holdfastv1.Set{
-			Path: op.Path, Data: op.Data, Null: op.Data == nil, Version: versionProto(op.Version),
-		}}}
-	case tree.Delete:
-		return &holdfastv1.Op{Op: &holdfastv1.Op_Delete{Delete: &holdfastv1.Delete{
-			Path: op.Path, Version: versionProto(op.Version),
-		}}}
-	case tree.DeleteTree:
-		return &holdfastv1.Op{Op: &holdfastv1.Op_DeleteTree{DeleteTree: &holdfastv1.DeleteTree{Path: op.Path}}}
-	case tree.SetACL:
-		return &holdfastv1.Op{Op: &holdfastv1.Op_SetAcl{SetAcl: &holdfastv1.SetACL{
-			Path: op.Path, Acl: AccessListProto(op.ACL), Version: versionProto(op.Version),
-		}}}
-	case tree.Check:
-		return &holdfastv1.Op{Op: &holdfastv1.Op_Check{Check: &holdfastv1.Check{
-			Path: op.Path, Version: versionProto(op.Version),
-		}}}
-	default:
-		panic(fmt.Sprintf("wire: no such operation: %T", op))
-	}
+	p := opProto{&holdfastv1.Op{}}
+	op.Visit(p)
+	return p.op
 }
 
-// OpFrom returns an operation of a client with these principals; a missing one is one without fields. The error is a
-// [session.FieldError] of the operation's field in Op, such as "create".
+// opProto makes the message of an operation.
+type opProto struct{ op *holdfastv1.Op }
+
+// Create implements [tree.Visitor].
+func (p opProto) Create(op tree.Create) {
+	p.op.Op = &holdfastv1.Op_Create{Create: &holdfastv1.Create{
+		Path: op.Path, Sequential: op.Sequential, Data: op.Data, Null: op.Data == nil,
+		Kind: holdfastv1.EntryKind(op.Kind), Parents: op.Parents, Ttl: millisProto(op.TTL),
+		LockDelay: millisProto(op.LockDelay), Acl: AccessListProto(op.ACL),
+	}}
+}
+
+// Set implements [tree.Visitor].
+func (p opProto) Set(op tree.Set) {
+	p.op.Op = &holdfastv1.Op_Set{Set: &holdfastv1.Set{
+		Path: op.Path, Data: op.Data, Null: op.Data == nil, Version: versionProto(op.Version),
+	}}
+}
+
+// Delete implements [tree.Visitor].
+func (p opProto) Delete(op tree.Delete) {
+	p.op.Op = &holdfastv1.Op_Delete{Delete: &holdfastv1.Delete{Path: op.Path, Version: versionProto(op.Version)}}
+}
+
+// DeleteTree implements [tree.Visitor].
+func (p opProto) DeleteTree(op tree.DeleteTree) {
+	p.op.Op = &holdfastv1.Op_DeleteTree{DeleteTree: &holdfastv1.DeleteTree{Path: op.Path}}
+}
+
+// SetACL implements [tree.Visitor].
+func (p opProto) SetACL(op tree.SetACL) {
+	p.op.Op = &holdfastv1.Op_SetAcl{SetAcl: &holdfastv1.SetACL{
+		Path: op.Path, Acl: AccessListProto(op.ACL), Version: versionProto(op.Version),
+	}}
+}
+
+// Check implements [tree.Visitor].
+func (p opProto) Check(op tree.Check) {
+	p.op.Op = &holdfastv1.Op_Check{Check: &holdfastv1.Check{Path: op.Path, Version: versionProto(op.Version)}}
+}
+
+// OpFrom returns an operation of a client with these principals; a missing operation counts as one without fields. The
+// error is a [session.FieldError] of the operation's field in Op, such as "create".
 func OpFrom(p *holdfastv1.Op, principals []tree.Principal) (op tree.Op, err error) {
 	var field string
 	switch m := p.GetOp().(type) {
@@ -96,7 +112,7 @@ func createFrom(p *holdfastv1.Create, principals []tree.Principal) (tree.Op, err
 	if c.TTL, err = DurationFrom("ttl", p.GetTtl(), NotNegative); err != nil {
 		return nil, err
 	}
-	if c.Linger, err = DurationFrom("linger", p.GetLinger(), NotNegative); err != nil {
+	if c.LockDelay, err = DurationFrom("lock_delay", p.GetLockDelay(), NotNegative); err != nil {
 		return nil, err
 	}
 	c.ACL, err = AccessListFrom(p.GetAcl(), principals)
@@ -123,7 +139,7 @@ func setACLFrom(p *holdfastv1.SetACL, principals []tree.Principal) (tree.Op, err
 	return s, err
 }
 
-// TransactionProto returns a transaction in protocol buffers; nil for one without conditions and operations.
+// TransactionProto returns a transaction in protocol buffers; nil for an empty one.
 func TransactionProto(x tree.Transaction) *holdfastv1.Transaction {
 	if len(x.If)+len(x.Then)+len(x.Else) == 0 {
 		return nil
@@ -174,7 +190,7 @@ func transactionFrom(p *holdfastv1.Transaction, principals []tree.Principal) (x 
 	return x, total(err)
 }
 
-// total returns the error of a transaction whose parts are valid, but too large together.
+// total returns the error of a transaction whose parts are valid but too large together.
 func total(err error) error {
 	if wrong, ok := errors.AsType[*tree.FieldError](err); ok {
 		return &session.FieldError{Field: "then", Limit: "must be valid: all together " + wrong.Why}

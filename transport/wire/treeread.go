@@ -8,7 +8,7 @@ import (
 	"holdfast/tree"
 )
 
-// ReadOptionsProto returns the options of a read; nil for those of a read without any.
+// ReadOptionsProto returns the options of a read; nil for no options.
 func ReadOptionsProto(o tree.ReadOptions) *holdfastv1.ReadOptions {
 	if o == (tree.ReadOptions{}) {
 		return nil
@@ -26,7 +26,7 @@ func readOptionsFrom(p *holdfastv1.ReadOptions) (tree.ReadOptions, error) {
 	return o, nil
 }
 
-// UnaryQueryFrom returns the query of a unary request of TreeService that reads. The error is a [session.FieldError].
+// UnaryQueryFrom returns the query of a unary read of TreeService. The error is a [session.FieldError].
 func UnaryQueryFrom(request any) (tree.Query, error) {
 	p := &holdfastv1.TreeRead{}
 	if r, ok := request.(interface {
@@ -95,10 +95,10 @@ func QueryFrom(p *holdfastv1.TreeRead) (tree.Query, error) {
 	return q, nil
 }
 
-// linearizable makes a query linearizable, which may not be allowed to be stale.
-func linearizable(q *tree.Query, asked bool) error {
+// linearizable makes a query linearizable. It refuses the option allow_stale.
+func linearizable(q *tree.Query, requested bool) error {
 	switch {
-	case !asked:
+	case !requested:
 		return &session.FieldError{Field: "sync", Limit: "true"}
 	case q.Options.AllowStale:
 		return &session.FieldError{Field: "options.allow_stale", Limit: "false with a linearizable read"}

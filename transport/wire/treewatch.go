@@ -8,7 +8,7 @@ import (
 	"holdfast/tree"
 )
 
-// adding is any message with the fields of a request to watch.
+// adding is any message with the fields of a request to add watches.
 type adding interface {
 	GetWatches() []*holdfastv1.WatchSpec
 	GetSince() uint64
@@ -38,7 +38,7 @@ func AdditionProto(seq uint64, a tree.Addition) *holdfastv1.AddWatches {
 	}
 }
 
-// RemovalFrom returns the watches that a client wants to remove. Kind 0 stands for all kinds of the path.
+// RemovalFrom returns the watches that a client wants to remove. Kind 0 means all kinds of the path.
 func RemovalFrom(p *holdfastv1.RemoveWatches) ([]tree.WatchSpec, error) {
 	return watchesFrom(p.GetWatches(), holdfastv1.WatchKind_WATCH_KIND_UNSPECIFIED)
 }
@@ -55,7 +55,7 @@ func watchesProto(watches []tree.WatchSpec) (all []*holdfastv1.WatchSpec) {
 	return all
 }
 
-// watchesFrom returns watches of a kind that is at least lowest.
+// watchesFrom returns watches whose kinds are at least lowest.
 func watchesFrom(all []*holdfastv1.WatchSpec, lowest holdfastv1.WatchKind) ([]tree.WatchSpec, error) {
 	if len(all) == 0 || len(all) > tree.MaxWatches {
 		return nil, &session.FieldError{Field: "watches", Limit: fmt.Sprintf("1 to %d", tree.MaxWatches)}
@@ -84,7 +84,7 @@ func EventsProto(events []tree.Event) *holdfastv1.Events {
 	return p
 }
 
-// EventsFrom returns events, the stamps of which do not fall. The error is a [session.FieldError] of "events".
+// EventsFrom returns events, whose stamps must not fall. The error is a [session.FieldError] of "events".
 func EventsFrom(p *holdfastv1.Events) ([]tree.Event, error) {
 	if len(p.GetEvents()) == 0 {
 		return nil, &session.FieldError{Field: "events", Limit: "1 or more"}
@@ -106,7 +106,7 @@ func EventsFrom(p *holdfastv1.Events) ([]tree.Event, error) {
 	return events, nil
 }
 
-// AckedFrom returns the acknowledgements of a touch (X1). The error is a [session.FieldError].
+// AckedFrom returns the acknowledgements of a touch (X1 numbered writes). The error is a [session.FieldError].
 func AckedFrom(t *holdfastv1.Touch) ([]session.Acknowledged, error) {
 	ids, err := idsFrom("acked_ids", t.GetAckedIds(), session.MaxTouchBatch)
 	if err != nil {

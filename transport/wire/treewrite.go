@@ -40,8 +40,8 @@ func numbersOf(w tree.NumberedWrite) error {
 	return nil
 }
 
-// UnaryWriteFrom returns the write of a unary request of TreeService that changes the tree, and the token of its
-// session. The error is a [session.FieldError].
+// UnaryWriteFrom returns the write of a unary request of TreeService, and the token of its session. The error is a
+// [session.FieldError].
 func UnaryWriteFrom(request any, principals []tree.Principal) (session.Token, tree.NumberedWrite, error) {
 	r, ok := request.(interface{ GetNumbering() *holdfastv1.Numbering })
 	if !ok {
@@ -70,7 +70,7 @@ func UnaryWriteFrom(request any, principals []tree.Principal) (session.Token, tr
 	return t, w, nil
 }
 
-// singleOp returns the operation of a unary request with one; an empty one if it is missing.
+// singleOp returns the operation of a unary request with one operation; an empty one if it is missing.
 func singleOp(request any) *holdfastv1.Op {
 	switch r := request.(type) {
 	case *holdfastv1.CreateRequest:
@@ -124,8 +124,8 @@ func WriteProto(seq uint64, w tree.NumberedWrite) *holdfastv1.Write {
 	}
 }
 
-// WriteFrom returns a write of a Connect stream, of a client with these principals. Its attachment is that of the
-// connection, and is 0 here.
+// WriteFrom returns a write of a Connect stream, of a client with these principals. Its attachment is 0 here, and comes
+// from the connection.
 func WriteFrom(p *holdfastv1.Write, principals []tree.Principal) (tree.NumberedWrite, error) {
 	w := tree.NumberedWrite{Session: p.GetSessionId(), Number: p.GetNumber(), Acked: p.GetAcked(), Void: p.GetVoid()}
 	if _, err := IDFrom("session_id", p.GetSessionId()); err != nil {
@@ -174,7 +174,7 @@ func WrittenFrom(p *holdfastv1.Written) (tree.Result, error) {
 	return r, err
 }
 
-// OutcomeProto returns what became of a transaction.
+// OutcomeProto returns the outcome of a transaction.
 func OutcomeProto(r tree.Result) *holdfastv1.Outcome {
 	p := &holdfastv1.Outcome{Else: r.Outcome.Else}
 	if refused := r.Outcome.Refused; refused != nil {
@@ -191,7 +191,7 @@ func OutcomeProto(r tree.Result) *holdfastv1.Outcome {
 	return p
 }
 
-// OutcomeFrom returns what became of a transaction. The error is a [session.FieldError] of "outcome".
+// OutcomeFrom returns the outcome of a transaction. The error is a [session.FieldError] of "outcome".
 func OutcomeFrom(p *holdfastv1.Outcome) (tree.Outcome, error) {
 	o := tree.Outcome{Else: p.GetElse()}
 	if p.GetRefused() != nil {
@@ -218,7 +218,7 @@ func OutcomeFrom(p *holdfastv1.Outcome) (tree.Outcome, error) {
 	return o, nil
 }
 
-// willFrom returns the fate of a will, 0 for one that this version does not know.
+// willFrom returns the fate of a will; 0 for an unknown one.
 func willFrom(p holdfastv1.WillFate) tree.WillFate {
 	if p < 0 || p > holdfastv1.WillFate_WILL_FATE_DROPPED {
 		return 0

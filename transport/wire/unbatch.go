@@ -12,9 +12,9 @@ import (
 	"holdfast/session"
 )
 
-// span reads a Duration or a Timestamp that is neither negative nor far away.
+// span reads a Duration or a Timestamp, which must not be negative or far away.
 func span(r *fields.Reader, number protowire.Number) (seconds, nanos int64, ok bool) {
-	const far = 1 << 32 // seconds, which no time.Duration overflows
+	const far = 1 << 32 // seconds, which cannot overflow a time.Duration
 	m, ok := r.Message(number)
 	if !ok {
 		return 0, 0, false
@@ -47,10 +47,10 @@ func tokenIn(r *fields.Reader, number protowire.Number, t *session.Token) bool {
 
 // requestsFrom reads the requests of a batch. The requests share no memory with packed.
 func requestsFrom(packed []byte) ([]session.Request, error) {
-	var room room
+	var memory requestMemory
 	return unpack("requests", packed, func(b []byte, to *session.Request, left int) error {
 		r := fields.Read(b)
-		if room.request(&r, to, left) {
+		if memory.request(&r, to, left) {
 			if trace, ok := r.Bytes(traceField); ok {
 				to.Trace = session.TraceFrom(trace)
 			}
@@ -70,14 +70,14 @@ func requestsFrom(packed []byte) ([]session.Request, error) {
 	})
 }
 
-// room is memory for the requests of a batch, which refer to it. It does not move.
-type room struct {
+// requestMemory is the memory of a batch's requests. It must not move, because the requests point into it.
+type requestMemory struct {
 	opens  []session.OpenRequest
 	tokens []session.Token
 }
 
-// request reads a request. left is how many more the batch has at most.
-func (m *room) request(r *fields.Reader, to *session.Request, left int) bool {
+// request reads a request. left is an upper bound on the remaining requests of the batch.
+func (m *requestMemory) request(r *fields.Reader, to *session.Request, left int) bool {
 	to.Seq = r.Varint(1)
 	if open, ok := r.Message(3); ok {
 		if m.opens == nil {
@@ -139,7 +139,7 @@ func repliesFrom(packed []byte) ([]session.Reply, error) {
 	})
 }
 
-// replyIn reads a reply that is no refusal and has no remaining times.
+// replyIn reads a reply without a refusal and without remaining times.
 func replyIn(r *fields.Reader, to *session.Reply) bool {
 	to.Seq, to.Term, to.Index = r.Varint(1), r.Varint(2), r.Varint(3)
 	if m, ok := r.Message(4); ok && !sessionIn(&m, &to.Session) {

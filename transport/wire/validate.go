@@ -5,13 +5,11 @@ import (
 	"fmt"
 	"time"
 
-	"google.golang.org/protobuf/types/known/durationpb"
-
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 )
 
-// Within prefixes the field of a [session.FieldError] with the message that holds it.
+// Within prefixes the field of a [session.FieldError] with the enclosing message.
 func Within(message string, err error) error {
 	if field, ok := errors.AsType[*session.FieldError](err); ok {
 		return &session.FieldError{Field: message + "." + field.Field, Limit: field.Limit}
@@ -63,20 +61,15 @@ func idsFrom(field string, ids []uint64, limit int) ([]session.ID, error) {
 
 // opening is any message with the fields of an open.
 type opening interface {
-	GetTimeout() *durationpb.Duration
-	GetLabels() map[string]string
+	specified
 	GetRequestId() []byte
 	GetLocal() bool
 	GetInstance() uint64
 }
 
-// OpenFrom returns the open that came at now by the wall clock, from which its id is made (O1).
+// OpenFrom returns the open that arrived at now by the wall clock, from which its id is made (O1 ids from the log).
 func OpenFrom(o opening, now time.Time) (session.OpenRequest, error) {
-	timeout, err := DurationFrom("timeout", o.GetTimeout(), Positive)
-	if err != nil {
-		return session.OpenRequest{}, err
-	}
-	labels, err := session.NewLabels(o.GetLabels())
+	spec, err := specFrom("", o)
 	if err != nil {
 		return session.OpenRequest{}, err
 	}
@@ -85,7 +78,7 @@ func OpenFrom(o opening, now time.Time) (session.OpenRequest, error) {
 		return session.OpenRequest{}, err
 	}
 	return session.OpenRequest{
-		RequestID: request, Timeout: timeout, Labels: labels, MS: session.MS(now),
+		RequestID: request, Spec: spec, MS: session.MS(now),
 		Local: o.GetLocal(), Instance: o.GetInstance(),
 	}, nil
 }
@@ -120,7 +113,7 @@ func resumeFrom(r resuming) (session.ResumeRequest, error) {
 }
 
 // seeing is a client's message with the fields of a resume. Every seen index is valid: the node waits a bounded time
-// for it (N4).
+// for it (N4 seen index).
 type seeing interface {
 	resuming
 	GetSeenIndex() uint64

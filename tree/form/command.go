@@ -16,10 +16,10 @@ const (
 	reapField        = 20
 )
 
-// Kind is which of the tree's commands some bytes are.
+// Kind is the kind of a command of the tree.
 type Kind uint8
 
-// The kinds of commands. Other is every command that is none of the tree's.
+// The kinds of commands. Other is every command of another package.
 const (
 	Other Kind = iota
 	Write
@@ -27,7 +27,7 @@ const (
 	Reap
 )
 
-// KindOf returns which command the bytes of a log.v1 Command begin with. It says nothing of the rest.
+// KindOf returns the kind of the log.v1 Command that the bytes begin with. It does not check the rest of the bytes.
 func KindOf(command []byte) Kind {
 	number, _, n := protowire.ConsumeTag(command)
 	switch {
@@ -44,7 +44,7 @@ func KindOf(command []byte) Kind {
 	}
 }
 
-// AppendWrite appends the Command of a write (W1), or the [tree.FieldError] of its check.
+// AppendWrite appends the Command of a write (W1 path of a write), or the [tree.FieldError] of its check.
 func AppendWrite(b []byte, w tree.NumberedWrite) ([]byte, error) {
 	body, err := AppendBody(nil, w)
 	if err != nil {
@@ -53,8 +53,9 @@ func AppendWrite(b []byte, w tree.NumberedWrite) ([]byte, error) {
 	return AppendNumbered(b, w, body), nil
 }
 
-// AppendBody appends the part of a write's Command that does not change when a node sends the write again: all but the
-// session, the attachment and the numbers. A void has no body. The error is the [tree.FieldError] of the write's check.
+// AppendBody appends the body of a write's Command: the part that stays the same when a node sends the write again. The
+// session, the attachment and the numbers are not part of the body. A void has no body. The error is the
+// [tree.FieldError] of the write's check.
 func AppendBody(b []byte, w tree.NumberedWrite) ([]byte, error) {
 	if err := w.Check(); err != nil {
 		return b, err
@@ -71,8 +72,8 @@ func AppendBody(b []byte, w tree.NumberedWrite) ([]byte, error) {
 	return b, nil
 }
 
-// AppendNumbered appends the Command of a write with a body. Of the write it reads the session, the attachment, the
-// numbers, and whether it is a void.
+// AppendNumbered appends the Command of a write with a body. From the write it uses only the session, the attachment,
+// the numbers and Void.
 func AppendNumbered(b []byte, w tree.NumberedWrite, body []byte) []byte {
 	field := protowire.Number(writeField)
 	if w.Void {
@@ -86,7 +87,7 @@ func AppendNumbered(b []byte, w tree.NumberedWrite, body []byte) []byte {
 	return fields.End(append(b, body...), whole)
 }
 
-// ParseWrite reads what [AppendWrite] appends, and checks it.
+// ParseWrite reads and checks the Command that [AppendWrite] appends.
 func ParseWrite(command []byte) (tree.NumberedWrite, error) {
 	r := fields.Read(command)
 	var w tree.NumberedWrite
@@ -111,8 +112,8 @@ func ParseWrite(command []byte) (tree.NumberedWrite, error) {
 	return w, nil
 }
 
-// AppendAcknowledge appends the Command that acknowledges results of sessions (X3): 1 to [tree.MaxAcknowledgements],
-// each with a number above 0.
+// AppendAcknowledge appends the Command that acknowledges results of sessions (X3 kept results): 1 to
+// [tree.MaxAcknowledgements], each with a number above 0.
 func AppendAcknowledge(b []byte, all []tree.Acknowledgement) ([]byte, error) {
 	if err := checkAcknowledge(all); err != nil {
 		return b, err
@@ -145,7 +146,7 @@ func checkAcknowledge(all []tree.Acknowledgement) error {
 	return nil
 }
 
-// ParseAcknowledge reads what [AppendAcknowledge] appends, and checks it.
+// ParseAcknowledge reads and checks the Command that [AppendAcknowledge] appends.
 func ParseAcknowledge(command []byte) ([]tree.Acknowledgement, error) {
 	r := fields.Read(command)
 	m, ok := r.Message(acknowledgeField)
@@ -169,8 +170,8 @@ func ParseAcknowledge(command []byte) ([]tree.Acknowledgement, error) {
 	return all, checkAcknowledge(all)
 }
 
-// AppendReap appends the Command that removes entries that are due (D5): 1 to [tree.MaxReap], with [tree.MaxRequest]
-// bytes in their paths.
+// AppendReap appends the Command that removes due entries (D5 TTLs and containers): 1 to [tree.MaxReap] entries, with
+// paths of at most [tree.MaxRequest] bytes together.
 func AppendReap(b []byte, all []store.Reapable) ([]byte, error) {
 	if err := checkReap(all); err != nil {
 		return b, err
@@ -205,7 +206,7 @@ func checkReap(all []store.Reapable) error {
 	return nil
 }
 
-// ParseReap reads what [AppendReap] appends, and checks it.
+// ParseReap reads and checks the Command that [AppendReap] appends.
 func ParseReap(command []byte) ([]store.Reapable, error) {
 	r := fields.Read(command)
 	m, ok := r.Message(reapField)

@@ -36,7 +36,7 @@ func everyWrite() map[string]tree.NumberedWrite {
 				Then: []tree.Op{
 					tree.Create{
 						Path: "/a/lock-", Sequential: true, Data: []byte("d"), Kind: tree.Ephemeral, Parents: true,
-						Linger: 1500 * time.Millisecond, ACL: tree.ACL{{Permissions: tree.All, Scheme: tree.World, ID: tree.Anyone}},
+						LockDelay: 1500 * time.Millisecond, ACL: tree.ACL{{Permissions: tree.All, Scheme: tree.World, ID: tree.Anyone}},
 					},
 					tree.Create{Path: "/b", Data: []byte{}, Kind: tree.Expiring, TTL: tree.MaxTTL},
 					tree.Create{Path: "/c", Kind: tree.Container, ACL: tree.ACL{}},
@@ -104,7 +104,7 @@ func everyEntry() []store.Record {
 			Owner: 1 << 63, LifeMS: 60_000, Kind: tree.Ephemeral,
 		},
 		{Path: "/c", Kind: tree.Container, ACL: own},
-		{Path: "/d", Kind: tree.Lingering, ACL: open},
+		{Path: "/d", Kind: tree.InLockDelay, ACL: open},
 		{Path: "/e", Kind: tree.Persistent, ACL: tree.ACL{}},
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"holdfast/tree/store"
 )
 
-// inMemory bounds the memory that bytes may take: of what is read, and of what is written again. The most expensive
-// bytes are an operation with a path of one.
+// inMemory bounds the memory that bytes may need: for reading, and for writing again. The most expensive bytes are an
+// operation with a path of one.
 func inMemory() bound.Cost { return bound.Cost{PerByte: 1 << 9, Fixed: 1 << 18} }
 
 // FuzzCommand: what reads as a command of the tree is written again, and then reads the same.

@@ -11,8 +11,8 @@ import (
 	"holdfast/tree/writers"
 )
 
-// The largest writer fits into a record of a snapshot (D7): results of just less than the window, then that of the
-// largest transaction, and the largest will.
+// The largest writer fits into a record of a snapshot (D7 tree snapshots): results of just less than the window, then
+// that of the largest transaction, and the largest will.
 func TestLargestWriterFitsIntoARecord(t *testing.T) {
 	name := strings.Repeat("x", tree.MaxRequest/tree.MaxOps-len("/00000")-16)
 	var x tree.Transaction

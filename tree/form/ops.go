@@ -1,7 +1,6 @@
 package form
 
 import (
-	"fmt"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -20,7 +19,8 @@ const (
 	checkField      = 6
 )
 
-// appendTransaction appends a transaction that has passed its check; nothing for one without conditions and operations.
+// appendTransaction appends a transaction that has passed its check. It appends nothing for a transaction without
+// conditions and operations.
 func appendTransaction(b []byte, number protowire.Number, x tree.Transaction) []byte {
 	if len(x.If)+len(x.Then)+len(x.Else) == 0 {
 		return b
@@ -35,61 +35,74 @@ func appendTransaction(b []byte, number protowire.Number, x tree.Transaction) []
 		b = fields.Varint(b, 4, c.Value)
 		b = fields.End(b, at)
 	}
-	for _, op := range x.Then {
-		b = appendOp(b, 2, op)
-	}
-	for _, op := range x.Else {
-		b = appendOp(b, 3, op)
-	}
-	return fields.End(b, whole)
+	w := opWriter{b: b}
+	w.append(2, x.Then)
+	w.append(3, x.Else)
+	return fields.End(w.b, whole)
 }
 
-// appendOp appends an operation. Versions are appended plus 1, so that any is 0.
-func appendOp(b []byte, number protowire.Number, op tree.Op) []byte {
-	b, whole := fields.Begin(b, number)
-	var at int
-	switch op := op.(type) {
-	case tree.Create:
-		b, at = fields.Begin(b, createField)
-		b = appendCreate(b, op)
-	case tree.Set:
-		b, at = fields.Begin(b, setField)
-		b = text(b, 1, op.Path)
-		b = data(b, 2, op.Data)
-		b = fields.Varint(b, 3, uint64(op.Version+1))
-	case tree.Delete:
-		b, at = fields.Begin(b, deleteField)
-		b = text(b, 1, op.Path)
-		b = fields.Varint(b, 2, uint64(op.Version+1))
-	case tree.DeleteTree:
-		b, at = fields.Begin(b, deleteTreeField)
-		b = text(b, 1, op.Path)
-	case tree.SetACL:
-		b, at = fields.Begin(b, setACLField)
-		b = text(b, 1, op.Path)
-		b = appendACL(b, 2, op.ACL)
-		b = fields.Varint(b, 3, uint64(op.Version+1))
-	case tree.Check:
-		b, at = fields.Begin(b, checkField)
-		b = text(b, 1, op.Path)
-		b = fields.Varint(b, 2, uint64(op.Version+1))
-	default:
-		panic(fmt.Sprintf("form: operation %T passed its check and cannot be written", op))
+// opWriter appends the messages of operations that have passed their checks. Versions are appended plus 1, so that
+// [tree.Any] is 0.
+type opWriter struct{ b []byte }
+
+// append appends operations.
+func (w *opWriter) append(number protowire.Number, ops []tree.Op) {
+	for _, op := range ops {
+		var whole int
+		w.b, whole = fields.Begin(w.b, number)
+		op.Visit(w)
+		w.b = fields.End(w.b, whole)
 	}
-	return fields.End(fields.End(b, at), whole)
 }
 
-func appendCreate(b []byte, c tree.Create) []byte {
-	b = text(b, 1, c.Path)
-	b = flag(b, 2, c.Sequential)
-	b = data(b, 3, c.Data)
-	b = fields.Varint(b, 4, uint64(c.Kind))
-	b = flag(b, 5, c.Parents)
-	b = fields.Varint(b, 6, uint64((c.TTL + c.Linger).Milliseconds()))
-	return appendACL(b, 7, c.ACL)
+// message appends a field with a message that begins with the operation's path.
+func (w *opWriter) message(field protowire.Number, path string, rest func(b []byte) []byte) {
+	b, at := fields.Begin(w.b, field)
+	w.b = fields.End(rest(text(b, 1, path)), at)
 }
 
-// readTransaction reads a transaction, which is empty if it is absent. Its caller checks it.
+// Create implements [tree.Visitor].
+func (w *opWriter) Create(op tree.Create) {
+	w.message(createField, op.Path, func(b []byte) []byte {
+		b = flag(b, 2, op.Sequential)
+		b = data(b, 3, op.Data)
+		b = fields.Varint(b, 4, uint64(op.Kind))
+		b = flag(b, 5, op.Parents)
+		b = fields.Varint(b, 6, uint64((op.TTL + op.LockDelay).Milliseconds()))
+		return appendACL(b, 7, op.ACL)
+	})
+}
+
+// Set implements [tree.Visitor].
+func (w *opWriter) Set(op tree.Set) {
+	w.message(setField, op.Path, func(b []byte) []byte {
+		return fields.Varint(data(b, 2, op.Data), 3, uint64(op.Version+1))
+	})
+}
+
+// Delete implements [tree.Visitor].
+func (w *opWriter) Delete(op tree.Delete) {
+	w.message(deleteField, op.Path, func(b []byte) []byte { return fields.Varint(b, 2, uint64(op.Version+1)) })
+}
+
+// DeleteTree implements [tree.Visitor].
+func (w *opWriter) DeleteTree(op tree.DeleteTree) {
+	w.message(deleteTreeField, op.Path, func(b []byte) []byte { return b })
+}
+
+// SetACL implements [tree.Visitor].
+func (w *opWriter) SetACL(op tree.SetACL) {
+	w.message(setACLField, op.Path, func(b []byte) []byte {
+		return fields.Varint(appendACL(b, 2, op.ACL), 3, uint64(op.Version+1))
+	})
+}
+
+// Check implements [tree.Visitor].
+func (w *opWriter) Check(op tree.Check) {
+	w.message(checkField, op.Path, func(b []byte) []byte { return fields.Varint(b, 2, uint64(op.Version+1)) })
+}
+
+// readTransaction reads a transaction; an absent field is an empty transaction. The caller checks the transaction.
 func readTransaction(r *fields.Reader, number protowire.Number) (x tree.Transaction) {
 	m, ok := r.Message(number)
 	if !ok {
@@ -112,17 +125,17 @@ func readTransaction(r *fields.Reader, number protowire.Number) (x tree.Transact
 	if x.Then, ok = readOps(&m, 2, left); ok {
 		x.Else, ok = readOps(&m, 3, left-len(x.Then))
 	}
-	// Empty messages are not written, so that equal transactions have equal bytes.
+	// An empty message is never written: equal transactions must have equal bytes.
 	if !ok || !m.End() || len(x.If)+len(x.Then)+len(x.Else) == 0 {
 		r.Refuse()
 	}
 	return x
 }
 
-// readOps reads at most so many operations.
-func readOps(r *fields.Reader, number protowire.Number, most int) (ops []tree.Op, ok bool) {
+// readOps reads at most the given number of operations.
+func readOps(r *fields.Reader, number protowire.Number, limit int) (ops []tree.Op, ok bool) {
 	n := count(r, number)
-	if n == 0 || n > most {
+	if n == 0 || n > limit {
 		return nil, n == 0
 	}
 	ops = make([]tree.Op, 0, n)
@@ -136,49 +149,63 @@ func readOps(r *fields.Reader, number protowire.Number, most int) (ops []tree.Op
 	return ops, true
 }
 
+// opReaders read the part after the path in the message of an operation, by the fields of Op, and report whether the
+// message ends there.
+//
+//nolint:gochecknoglobals // a table
+var opReaders = [...]func(m fields.Reader, path string) (op tree.Op, whole bool){
+	createField: readCreate,
+	setField: func(m fields.Reader, path string) (tree.Op, bool) {
+		op := tree.Set{Path: path, Data: readData(&m, 2), Version: readInt(&m, 3) - 1}
+		return op, m.End()
+	},
+	deleteField: func(m fields.Reader, path string) (tree.Op, bool) {
+		op := tree.Delete{Path: path, Version: readInt(&m, 2) - 1}
+		return op, m.End()
+	},
+	deleteTreeField: func(m fields.Reader, path string) (tree.Op, bool) { return tree.DeleteTree{Path: path}, m.End() },
+	setACLField: func(m fields.Reader, path string) (tree.Op, bool) {
+		op := tree.SetACL{Path: path, ACL: readACL(&m, 2), Version: readInt(&m, 3) - 1}
+		return op, m.End()
+	},
+	checkField: func(m fields.Reader, path string) (tree.Op, bool) {
+		op := tree.Check{Path: path, Version: readInt(&m, 2) - 1}
+		return op, m.End()
+	},
+}
+
 // readOp reads one operation; nil if there is none.
-func readOp(r *fields.Reader) (op tree.Op) {
-	for number := createField; number <= checkField; number++ {
+func readOp(r *fields.Reader) tree.Op {
+	for number, read := range opReaders {
+		if read == nil {
+			continue
+		}
 		m, ok := r.Message(protowire.Number(number))
 		if !ok {
 			continue
 		}
 		path := readText(&m, 1)
-		switch number {
-		case createField:
-			op = readCreate(&m, path)
-		case setField:
-			op = tree.Set{Path: path, Data: readData(&m, 2), Version: readInt(&m, 3) - 1}
-		case deleteField:
-			op = tree.Delete{Path: path, Version: readInt(&m, 2) - 1}
-		case deleteTreeField:
-			op = tree.DeleteTree{Path: path}
-		case setACLField:
-			op = tree.SetACL{Path: path, ACL: readACL(&m, 2), Version: readInt(&m, 3) - 1}
-		default: // checkField
-			op = tree.Check{Path: path, Version: readInt(&m, 2) - 1}
+		if op, whole := read(m, path); whole {
+			return op
 		}
-		if !m.End() {
-			return nil
-		}
-		return op
+		return nil
 	}
 	return nil
 }
 
-func readCreate(r *fields.Reader, path string) tree.Op {
+func readCreate(m fields.Reader, path string) (tree.Op, bool) {
 	c := tree.Create{
-		Path: path, Sequential: r.Bool(2), Data: readData(r, 3), Kind: tree.Kind(readByte(r, 4)), Parents: r.Bool(5),
+		Path: path, Sequential: m.Bool(2), Data: readData(&m, 3), Kind: tree.Kind(readByte(&m, 4)), Parents: m.Bool(5),
 	}
-	life := r.Varint(6)
+	life := m.Varint(6)
 	switch {
 	case life > uint64(tree.MaxTTL.Milliseconds()):
-		r.Refuse()
+		m.Refuse()
 	case c.Kind == tree.Ephemeral:
-		c.Linger = time.Duration(life) * time.Millisecond
-	default: // of a kind without one, the check refuses it
+		c.LockDelay = time.Duration(life) * time.Millisecond
+	default: // the check refuses a TTL or a lock-delay of any other kind
 		c.TTL = time.Duration(life) * time.Millisecond
 	}
-	c.ACL = readACL(r, 7)
-	return c
+	c.ACL = readACL(&m, 7)
+	return c, m.End()
 }

@@ -10,12 +10,12 @@ import (
 	"holdfast/tree"
 )
 
-// malformed is the error of bytes that no release writes.
+// malformed is the error for bytes that no release writes.
 func malformed(what string) error {
 	return &tree.FieldError{Field: what, Why: "is not in the form that this release writes"}
 }
 
-// outOf is the error of a field that is out of its bounds.
+// outOf is the error for a field out of its bounds.
 func outOf(field string, has any, bounds string) error {
 	return &tree.FieldError{Field: field, Why: fmt.Sprintf("is %v: must be %s", has, bounds)}
 }
@@ -28,7 +28,7 @@ func text(b []byte, number protowire.Number, v string) []byte {
 	return protowire.AppendString(protowire.AppendTag(b, number, protowire.BytesType), v)
 }
 
-// data appends bytes that may be null, which is not empty.
+// data appends bytes. Null differs from empty: null has no field.
 func data(b []byte, number protowire.Number, v []byte) []byte {
 	if v == nil {
 		return b
@@ -59,7 +59,7 @@ func readData(r *fields.Reader, number protowire.Number) []byte {
 	return slices.Clone(b)
 }
 
-// readByte reads a number that has 8 bits.
+// readByte reads a number of at most 8 bits.
 func readByte(r *fields.Reader, number protowire.Number) uint8 {
 	v := r.Varint(number)
 	if v > 1<<8-1 {
@@ -77,7 +77,7 @@ func readInt(r *fields.Reader, number protowire.Number) int64 {
 	return int64(v)
 }
 
-// count returns how many fields with a number come next.
+// count returns the number of consecutive fields with the given number.
 func count(r *fields.Reader, number protowire.Number) (n int) {
 	rest := *r
 	for _, ok := rest.Bytes(number); ok; _, ok = rest.Bytes(number) {

@@ -43,7 +43,7 @@ func drawOp(t *rapid.T) tree.Op {
 			Kind: tree.Kind(rapid.IntRange(1, 3).Draw(t, "kind")), Parents: rapid.Bool().Draw(t, "parents"), ACL: drawACL(t),
 		}
 		if c.Kind == tree.Ephemeral {
-			c.Linger = time.Duration(rapid.IntRange(0, 60_000).Draw(t, "linger")) * time.Millisecond
+			c.LockDelay = time.Duration(rapid.IntRange(0, 60_000).Draw(t, "lock_delay")) * time.Millisecond
 		}
 		return c
 	case 1:

@@ -18,15 +18,15 @@ const (
 	entryRecord  = 8
 )
 
-// MaxRecord is the length of a record of a snapshot in bytes, at most (D7).
+// MaxRecord is the largest length of a record of a snapshot, in bytes (D7 tree snapshots).
 const MaxRecord = 2 << 20
 
-// Lists number the access lists of the entries of one snapshot, so that a list that a million entries share is in it
-// once. The zero value is that of a snapshot's first entry. Not safe for concurrent use.
+// Lists number the access lists of the entries of one snapshot, so that the snapshot has a shared list once, whatever
+// number of entries share it. The zero value is ready for a snapshot's first entry. Not safe for concurrent use.
 type Lists struct {
-	// numbers are those of lists that were appended, by their bytes.
+	// numbers has the number of each appended list, by the list's bytes.
 	numbers map[string]uint64
-	// read are the lists that were read. Their numbers are their positions plus 1.
+	// read are the lists that were read. A list's number is its position plus 1.
 	read    []tree.ACL
 	scratch []byte
 }
@@ -63,8 +63,9 @@ func (l *Lists) AppendEntry(b []byte, one *store.Record) []byte {
 	return fields.End(append(b, l.scratch...), whole)
 }
 
-// ParseEntry reads what [Lists.AppendEntry] appends, in the order in which it was appended. Whether the entry fits into
-// a tree is for [store.Restorer] to say. Entries share lists, which must not be modified.
+// ParseEntry reads a Record that [Lists.AppendEntry] has appended. The records must come in the order in which they
+// were appended. [store.Restorer] checks whether the entry fits into the tree. Entries share lists, which must not be
+// modified.
 func (l *Lists) ParseEntry(record []byte) (store.Record, error) {
 	r := fields.Read(record)
 	m, ok := r.Message(entryRecord)
@@ -113,8 +114,8 @@ func AppendWriter(b []byte, one *writers.Record) []byte {
 	return fields.End(text(b, 8, one.Principal), whole)
 }
 
-// ParseWriter reads what [AppendWriter] appends, and checks each result and the will. Whether the numbers fit is for
-// [writers.Restorer] to say.
+// ParseWriter reads a Record that [AppendWriter] has appended, and checks each result and the will. [writers.Restorer]
+// checks whether the numbers fit together.
 func ParseWriter(record []byte) (writers.Record, error) {
 	r := fields.Read(record)
 	m, ok := r.Message(writerRecord)
@@ -159,7 +160,7 @@ func AppendLimits(b []byte, l tree.Limits) []byte {
 	return fields.Varint(b, 4, uint64(l.Bytes)) //nolint:gosec // positive
 }
 
-// ParseLimits reads what [AppendLimits] appends, and checks it.
+// ParseLimits reads and checks the limits that [AppendLimits] appends.
 func ParseLimits(b []byte) (tree.Limits, error) {
 	r := fields.Read(b)
 	ephemerals, children := r.Varint(1), r.Varint(2)

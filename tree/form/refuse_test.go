@@ -68,9 +68,9 @@ func TestWritesOutOfBoundsAreRefused(t *testing.T) {
 		"kind": {
 			func(m *logv1.Write) { op(0)(m, func(o *logv1.Op) { o.GetCreate().Kind = 5 }) }, "transaction.then[0].kind",
 		},
-		"linger": {
+		"lock_delay": {
 			func(m *logv1.Write) { op(0)(m, func(o *logv1.Op) { o.GetCreate().LifeMs = 60_001 }) },
-			"transaction.then[0].linger",
+			"transaction.then[0].lock_delay",
 		},
 		"ttl": {func(m *logv1.Write) { op(1)(m, func(o *logv1.Op) { o.GetCreate().LifeMs = 1 << 40 }) }, "write"},
 		"life of a container": {

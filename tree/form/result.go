@@ -10,8 +10,8 @@ import (
 	"holdfast/tree"
 )
 
-// AppendResult appends the Result that the state keeps of a write (X2). Replicas must append the same bytes for the
-// same result, in this release and in every later one.
+// AppendResult appends the Result of a write that the state keeps (X2 writers). Replicas must append the same bytes for
+// the same result, in this release and in every later one.
 func AppendResult(b []byte, one tree.Result) []byte {
 	b = fields.Fixed64(b, 1, uint64(one.Stamp))
 	b = flag(b, 2, one.Void)
@@ -38,7 +38,7 @@ func AppendResult(b []byte, one tree.Result) []byte {
 	return b
 }
 
-// ParseResult reads what [AppendResult] appends. Times of entries come back to the millisecond.
+// ParseResult reads a Result that [AppendResult] has appended. Times of entries come back to the millisecond.
 func ParseResult(b []byte) (tree.Result, error) {
 	r := fields.Read(b)
 	one := tree.Result{Stamp: tree.Stamp(r.Fixed64(1)), Void: r.Bool(2)}
@@ -82,17 +82,17 @@ func checkResult(one *tree.Result) error {
 	case refused == nil:
 		return nil
 	case len(one.Outcome.Ops) > 0:
-		return outOf("result.refused", "beside what took effect", "alone")
+		return outOf("result.refused", "with results of operations", "without them")
 	case refused.Code < tree.NoNode || refused.Code > tree.Reserved:
 		return outOf("result.refused.code", refused.Code, "1 to 10")
 	}
 	return nil
 }
 
-// unset reports whether a stat is that of an operation without one.
+// unset reports whether an operation has no stat.
 func unset(s *tree.Stat) bool { return s.Kind == 0 }
 
-// appendStat appends a stat; nothing for that of an operation without one.
+// appendStat appends a stat; nothing if the operation has none.
 func appendStat(b []byte, number protowire.Number, s *tree.Stat) []byte {
 	if unset(s) {
 		return b
@@ -132,13 +132,14 @@ func readStat(r *fields.Reader, number protowire.Number) (s tree.Stat) {
 	s.Kind = tree.Kind(readByte(&m, 12))
 	due := readInt(&m, 13)
 	s.Due = time.Duration(due) * time.Millisecond
-	if !m.End() || s.Kind < tree.Persistent || s.Kind > tree.Lingering || due > math.MaxInt64/int64(time.Millisecond) {
+	if !m.End() || s.Kind < tree.Persistent || s.Kind > tree.InLockDelay || due > math.MaxInt64/int64(time.Millisecond) {
 		r.Refuse()
 	}
 	return s
 }
 
-// AppendWill appends the KeptWill of a session (U3): what a write has set, with the write's principals.
+// AppendWill appends the KeptWill of a session (U3 wills): the will's transaction, and the principals of the write that
+// set the will.
 func AppendWill(b []byte, w tree.KeptWill) ([]byte, error) {
 	if err := checkWill(w); err != nil {
 		return b, err
@@ -146,7 +147,7 @@ func AppendWill(b []byte, w tree.KeptWill) ([]byte, error) {
 	return appendPrincipals(appendTransaction(b, 1, w.Transaction), 2, w.Principals), nil
 }
 
-// ParseWill reads what [AppendWill] appends, and checks it.
+// ParseWill reads and checks the KeptWill that [AppendWill] appends.
 func ParseWill(b []byte) (tree.KeptWill, error) {
 	r := fields.Read(b)
 	w := tree.KeptWill{Transaction: readTransaction(&r, 1), Principals: readPrincipals(&r, 2)}

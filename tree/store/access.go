@@ -7,20 +7,21 @@ import (
 	"holdfast/tree"
 )
 
-// interned is an access list that entries share (P2). Its list and content never change.
+// interned is an access list that entries share (P2 access lists). list and content never change.
 type interned struct {
 	list tree.ACL
-	// content is the list in bytes: equal lists have equal content. sum is its hash if it is large, as that of data.
+	// content is the list in bytes: equal lists have equal content. sum is the hash of a large content, as for data.
 	content string
 	sum     *[sha256.Size]byte
-	// uses counts the entries that have the list. Only the goroutine that writes the tree may use it.
+	// uses counts the entries with the list. Only the goroutine that writes the tree may use it.
 	uses int
 }
 
-// lists are the access lists that entries have, by their content.
+// lists are the access lists of entries, by their content.
 type lists map[string]*interned
 
-// intern returns the shared copy of a list, or one to be shared once an entry has it; nil for nil.
+// intern returns the shared copy of a list. For a list that no entry has, it returns a copy that [lists.use] will
+// share; nil for nil.
 func (l lists) intern(acl tree.ACL) *interned {
 	if acl == nil {
 		return nil
@@ -32,7 +33,7 @@ func (l lists) intern(acl tree.ACL) *interned {
 	return &interned{list: acl, content: content, sum: sumOf([]byte(content))}
 }
 
-// use counts an entry that has the list a from now on, and returns how much more memory the lists take.
+// use counts one more entry with the list a, and returns the memory that the lists gain.
 func (l lists) use(a *interned) int64 {
 	if a == nil {
 		return 0
@@ -44,8 +45,8 @@ func (l lists) use(a *interned) int64 {
 	return a.kept()
 }
 
-// drop counts an entry that has the list a no longer, forgets a list that no entry has, and returns how much less
-// memory the lists take.
+// drop counts one entry less with the list a, forgets a list without entries, and returns the memory that the lists
+// free.
 func (l lists) drop(a *interned) int64 {
 	if a == nil {
 		return 0
@@ -57,7 +58,7 @@ func (l lists) drop(a *interned) int64 {
 	return a.kept()
 }
 
-// contentOf returns a list in bytes.
+// contentOf returns the bytes of a list.
 func contentOf(acl tree.ACL) []byte {
 	b := binary.AppendUvarint(nil, uint64(len(acl)))
 	for _, g := range acl {
@@ -68,8 +69,8 @@ func contentOf(acl tree.ACL) []byte {
 	return b
 }
 
-// own returns the access list that the entry at path has itself or inherits from the nearest entry above (P2). The root
-// always has one.
+// own returns the access list of the entry at path: its own list, or the list of the nearest entry above that has one
+// (P2). The root always has a list.
 func (r *Root) own(path string) *interned {
 	for ; ; path = tree.Parent(path) {
 		if e := r.get(keyOf(path)); e != nil && e.acl != nil {
@@ -78,7 +79,7 @@ func (r *Root) own(path string) *interned {
 	}
 }
 
-// permitted refuses principals to whom the entry at path does not grant what they want.
+// permitted returns a refusal unless the entry at path grants the principals the wanted permissions.
 func (t *Tree) permitted(at At, path string, wanted tree.Permissions) *tree.RefusedError {
 	if t.effective(path).Grants(wanted, at.Principals) {
 		return nil
@@ -86,7 +87,8 @@ func (t *Tree) permitted(at At, path string, wanted tree.Permissions) *tree.Refu
 	return &tree.RefusedError{Code: tree.NoPermission, Path: path, Detail: "needs " + wanted.String()}
 }
 
-// mayWrite is permitted for a change of the entry at path, which may be one that only Super changes (P3).
+// mayWrite is permitted for a change of the entry at path. It also refuses changes of quotas, as mayWriteQuotas does (P3
+// quotas).
 func (t *Tree) mayWrite(at At, path string, wanted tree.Permissions) *tree.RefusedError {
 	if refused := t.mayWriteQuotas(at, path); refused != nil {
 		return refused

@@ -7,20 +7,20 @@ import (
 	"holdfast/tree"
 )
 
-// At is when, and for whom, the log makes a change.
+// At is the time and the author of a change in the log.
 type At struct {
 	Stamp tree.Stamp
-	// L is the log clock (D3), MS the leader's wall clock in Unix milliseconds.
+	// L is the log clock (D3 log clock), MS the leader's wall clock in Unix milliseconds.
 	L  time.Duration
 	MS int64
-	// Session becomes the owner of ephemerals.
+	// Session is the owner of new ephemerals.
 	Session uint64
-	// Principals are whom the session's node has vouched for (P1).
+	// Principals are the principals that the session's node has verified (P1 principals).
 	Principals []tree.Principal
 }
 
-// Do carries out a transaction (W6). It returns what came of it, and what watches see of it. A refused transaction
-// changes nothing.
+// Do carries out a transaction (W6 transactions), and returns its outcome and its changes for watches. A refused
+// transaction changes nothing.
 func (t *Tree) Do(at At, x tree.Transaction) (tree.Outcome, []tree.Change) {
 	for _, c := range x.If {
 		if refused := t.permitted(at, c.Path, tree.Read); refused != nil {
@@ -34,8 +34,10 @@ func (t *Tree) Do(at At, x tree.Transaction) (tree.Outcome, []tree.Change) {
 		ops = x.Else
 	}
 	outcome.Ops = make([]tree.OpOutcome, 0, len(ops))
+	t.run = execution{tree: t, at: at}
+	defer func() { t.run = execution{} }()
 	for i, op := range ops {
-		done, refused := t.do(at, op)
+		done, refused := t.run.do(op)
 		if refused != nil {
 			t.rollBack()
 			return tree.Outcome{Else: outcome.Else, Refused: refused, At: i}, nil
@@ -45,34 +47,46 @@ func (t *Tree) Do(at At, x tree.Transaction) (tree.Outcome, []tree.Change) {
 	return outcome, t.finish()
 }
 
-// do carries out one operation.
-func (t *Tree) do(at At, op tree.Op) (done tree.OpOutcome, refused *tree.RefusedError) {
-	switch op := op.(type) {
-	case tree.Create:
-		done, refused = t.create(at, op)
-	case tree.Set:
-		done, refused = t.set(at, op)
-	case tree.Delete:
-		done, refused = t.remove(at, op)
-	case tree.DeleteTree:
-		done, refused = t.removeTree(at, op)
-	case tree.SetACL:
-		done, refused = t.setACL(at, op)
-	case tree.Check:
-		refused = t.check(at, op)
-	default:
-		panic(fmt.Sprintf("no such operation: %T", op))
-	}
-	if refused != nil {
-		refused.Verb = op.Verb()
-		if refused.Path == "" {
-			refused.Path = op.Target()
-		}
-	}
-	return done, refused
+// execution carries out the operations of a transaction.
+type execution struct {
+	tree    *Tree
+	at      At
+	done    tree.OpOutcome
+	refused *tree.RefusedError
 }
 
-// existing returns the entry at path if it has the version.
+// do carries out one operation.
+func (x *execution) do(op tree.Op) (tree.OpOutcome, *tree.RefusedError) {
+	x.done, x.refused = tree.OpOutcome{}, nil
+	op.Visit(x)
+	if x.refused != nil {
+		x.refused.Verb = op.Verb()
+		if x.refused.Path == "" {
+			x.refused.Path = op.Target()
+		}
+	}
+	return x.done, x.refused
+}
+
+// Create implements [tree.Visitor].
+func (x *execution) Create(op tree.Create) { x.done, x.refused = x.tree.create(x.at, op) }
+
+// Set implements [tree.Visitor].
+func (x *execution) Set(op tree.Set) { x.done, x.refused = x.tree.set(x.at, op) }
+
+// Delete implements [tree.Visitor].
+func (x *execution) Delete(op tree.Delete) { x.done, x.refused = x.tree.remove(x.at, op) }
+
+// DeleteTree implements [tree.Visitor].
+func (x *execution) DeleteTree(op tree.DeleteTree) { x.done, x.refused = x.tree.removeTree(x.at, op) }
+
+// SetACL implements [tree.Visitor].
+func (x *execution) SetACL(op tree.SetACL) { x.done, x.refused = x.tree.setACL(x.at, op) }
+
+// Check implements [tree.Visitor].
+func (x *execution) Check(op tree.Check) { x.refused = x.tree.check(x.at, op) }
+
+// existing returns the entry at path if its version matches.
 func (t *Tree) existing(path string, version int64) (*entry, *tree.RefusedError) {
 	e := t.get(keyOf(path))
 	if e == nil {
@@ -84,7 +98,7 @@ func (t *Tree) existing(path string, version int64) (*entry, *tree.RefusedError)
 	return e, nil
 }
 
-// check refuses unless the entry exists and has the version.
+// check returns a refusal unless the entry exists and its version matches.
 func (t *Tree) check(at At, c tree.Check) *tree.RefusedError {
 	if refused := t.permitted(at, c.Path, tree.Read); refused != nil {
 		return refused
@@ -97,7 +111,7 @@ func versionRefused(has, wanted int64) *tree.RefusedError {
 	return &tree.RefusedError{Code: tree.BadVersion, Detail: fmt.Sprintf("version is %d, expected %d", has, wanted)}
 }
 
-// create makes an entry, with the missing ones above it if that is asked for.
+// create creates an entry, and the missing entries above if requested.
 func (t *Tree) create(at At, c tree.Create) (tree.OpOutcome, *tree.RefusedError) {
 	parentPath := tree.Parent(c.Path)
 	if c.Sequential && c.Path[len(c.Path)-1] == '/' {
@@ -141,13 +155,13 @@ func (t *Tree) create(at At, c tree.Create) (tree.OpOutcome, *tree.RefusedError)
 	if refused := t.mayKeep(path, e.kept(key)+t.lists.more(e.acl)); refused != nil {
 		return tree.OpOutcome{}, refused
 	}
-	t.born(parentKey, parent, at)
+	t.childAdded(parentKey, parent, at)
 	t.put(key, e)
-	t.tell(at, tree.Created, path)
+	t.recordChange(at, tree.Created, path)
 	return tree.OpOutcome{Path: path, Stat: e.stat()}, nil
 }
 
-// mayCreate refuses a child of parent, which is nil if there is no such entry.
+// mayCreate refuses a child of parent, or a child without a parent (nil).
 func (t *Tree) mayCreate(at At, path string, parent *entry) *tree.RefusedError {
 	switch {
 	case parent == nil:
@@ -162,10 +176,10 @@ func (t *Tree) mayCreate(at At, path string, parent *entry) *tree.RefusedError {
 	return t.permitted(at, path, tree.CreateChild)
 }
 
-// mayHold refuses a new entry at path that its session, a quota, or the place may not have.
+// mayHold refuses a new entry at path that exceeds a limit of its session or a quota, or that the path does not permit.
 func (t *Tree) mayHold(at At, path string, c tree.Create) *tree.RefusedError {
 	switch {
-	case c.Kind == tree.Ephemeral && at.Session == 0: // of a will (U3)
+	case c.Kind == tree.Ephemeral && at.Session == 0: // a will's transaction has no session (U3 wills)
 		return &tree.RefusedError{Code: tree.Reserved, Path: path, Detail: "an ephemeral needs a session"}
 	case c.Kind == tree.Ephemeral && t.ephemeralsOf(at.Session).count >= t.limits.Ephemerals:
 		return &tree.RefusedError{
@@ -186,7 +200,7 @@ func (t *Tree) mayHold(at At, path string, c tree.Create) *tree.RefusedError {
 	return t.tally.mayDefine(&t.Root, path, c.Data)
 }
 
-// makeParents makes the missing entries of a path, from the top.
+// makeParents creates the missing entries of a path, from the top.
 func (t *Tree) makeParents(at At, path string) *tree.RefusedError {
 	if t.get(keyOf(path)) != nil {
 		return nil
@@ -201,7 +215,7 @@ func (t *Tree) makeParents(at At, path string) *tree.RefusedError {
 	return refused
 }
 
-// made returns the entry that a create makes.
+// made returns the entry of a create.
 func (t *Tree) made(at At, c tree.Create) *entry {
 	e := &entry{
 		created: at.Stamp, modified: at.Stamp, childrenModified: at.Stamp,
@@ -210,19 +224,19 @@ func (t *Tree) made(at At, c tree.Create) *entry {
 	e.set(c.Data)
 	switch c.Kind {
 	case tree.Ephemeral:
-		e.owner, e.lifeMS = at.Session, c.Linger.Milliseconds()
+		e.owner, e.lifeMS = at.Session, c.LockDelay.Milliseconds()
 	case tree.Container:
 		e.dueMS = (at.L + tree.NewContainerIdle).Milliseconds()
 	case tree.Expiring:
 		e.lifeMS = c.TTL.Milliseconds()
 		e.dueMS = at.L.Milliseconds() + e.lifeMS
-	case tree.Persistent, tree.Lingering:
+	case tree.Persistent, tree.InLockDelay:
 	}
 	return e
 }
 
-// born counts a child that is made below the entry with a key.
-func (t *Tree) born(key string, parent *entry, at At) {
+// childAdded counts a new child of the entry with a key.
+func (t *Tree) childAdded(key string, parent *entry, at At) {
 	now := *parent
 	now.creates++
 	now.children++
@@ -230,7 +244,7 @@ func (t *Tree) born(key string, parent *entry, at At) {
 	t.put(key, &now)
 }
 
-// change puts a changed copy of an existing entry in its place, and returns it.
+// change replaces an entry by a changed copy, and returns the copy.
 func (t *Tree) change(key string, how func(*entry)) *entry {
 	now := *t.get(key)
 	how(&now)
@@ -238,7 +252,7 @@ func (t *Tree) change(key string, how func(*entry)) *entry {
 	return &now
 }
 
-// set replaces an entry's data. An expiring entry then has its whole TTL again.
+// set replaces an entry's data. The TTL of an expiring entry begins anew.
 func (t *Tree) set(at At, s tree.Set) (tree.OpOutcome, *tree.RefusedError) {
 	if _, refused := t.existing(s.Path, tree.Any); refused != nil {
 		return tree.OpOutcome{}, refused
@@ -268,7 +282,7 @@ func (t *Tree) set(at At, s tree.Set) (tree.OpOutcome, *tree.RefusedError) {
 			e.dueMS = at.L.Milliseconds() + e.lifeMS
 		}
 	})
-	t.tell(at, tree.DataSet, s.Path)
+	t.recordChange(at, tree.DataSet, s.Path)
 	return tree.OpOutcome{Stat: e.stat()}, nil
 }
 

@@ -65,7 +65,7 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// BenchmarkHeap tells the live heap of an entry with 100 bytes of data and a path of 35, among a million.
+// BenchmarkHeap reports the live heap of an entry with 100 bytes of data and a path of 35, among a million.
 func BenchmarkHeap(b *testing.B) {
 	before := heap()
 	t, _ := filled(b, many)

@@ -23,7 +23,7 @@ func refuses(t *testing.T, built *store.Tree, at store.At, says string, ops ...t
 }
 
 // TestBoundOfRemovals: the deletions of subtrees in one transaction have a bound together, so that no transaction keeps
-// a node from applying for long (U2). Entries with long paths count for more.
+// a node from applying for long (U2 weight). Entries with long paths count for more.
 func TestBoundOfRemovals(t *testing.T) {
 	const half = tree.MaxDeleteTree / 2
 	built, at := build(t)
@@ -59,7 +59,7 @@ func TestBoundOfRemovals(t *testing.T) {
 
 // TestBoundOfEphemerals: the weight of the ephemerals of a session is bounded, however long their paths are (U2).
 func TestBoundOfEphemerals(t *testing.T) {
-	for path, most := range map[string]int{"/a": tree.MostEphemerals, "/" + strings.Repeat("a", 2036): 160_000 / 35} {
+	for path, most := range map[string]int{"/a": tree.MaxEphemerals, "/" + strings.Repeat("a", 2036): 160_000 / 35} {
 		built, at := build(t)
 		for i := range most {
 			op := tree.Create{Path: fmt.Sprintf("%s%05d", path, i), Kind: tree.Ephemeral}
@@ -128,7 +128,7 @@ func TestBoundOfWalks(t *testing.T) {
 	}
 }
 
-// TestQuotaRefusals: a refusal names the quota, the limit and the value, and only hard limits refuse (P3).
+// TestQuotaRefusals: a refusal names the quota, the limit and the value, and only hard limits refuse (P3 quotas).
 func TestQuotaRefusals(t *testing.T) {
 	limits := func(of, text string) tree.Op {
 		return tree.Create{

@@ -13,7 +13,7 @@ type nothing struct{}
 func (nothing) Add([]byte)    {}
 func (nothing) Remove([]byte) {}
 
-// TestVerifyFindsDamage: what does not go through put and drop is found (I16).
+// TestVerifyFindsDamage: what does not go through put and drop is found (I16 counts).
 func TestVerifyFindsDamage(t *testing.T) {
 	changed := func(r *Root, path string, how func(*entry)) {
 		e := *r.get(keyOf(path))
@@ -23,17 +23,17 @@ func TestVerifyFindsDamage(t *testing.T) {
 	for says, damage := range map[string]func(r *Root){
 		`"/a" has 3 children, and says 2`: func(r *Root) { changed(r, "/a", func(e *entry) { e.children-- }) },
 		`and say 9`:                       func(r *Root) { changed(r, "/a/plain", func(e *entry) { e.children++ }) },
-		`"/a/lock": has a parent that is lingering`: func(r *Root) {
-			changed(r, "/a", func(e *entry) { e.kind = tree.Lingering })
+		`"/a/lock": is below an entry of kind lock-delay`: func(r *Root) {
+			changed(r, "/a", func(e *entry) { e.kind = tree.InLockDelay })
 		},
 		`"/" has 1 children, and says 2`: func(r *Root) { r.entries.Delete(keyOf("/a")) },
 		`"/a/plain": is persistent and has owner 0x9`: func(r *Root) {
 			changed(r, "/a/plain", func(e *entry) { e.owner = 9 })
 		},
-		`is not in the index of owner 0x7`:             func(r *Root) { r.owned.Delete(numbered(7, keyOf("/a/lock"))) },
-		`owners' index has 2 entries, want 1`:          func(r *Root) { r.owned.Set(numbered(8, keyOf("/a")), struct{}{}) },
-		`is not in the index of what ends at 61000 ms`: func(r *Root) { r.dueSoon.Delete(numbered(expiringTurn+61_000, keyOf("/a/ttl"))) },
-		`what ends has 2 entries, want 1`:              func(r *Root) { r.dueSoon.Set(numbered(1, keyOf("/a")), struct{}{}) },
+		`is not in the index of owner 0x7`:                    func(r *Root) { r.owned.Delete(numbered(7, keyOf("/a/lock"))) },
+		`owners' index has 2 entries, want 1`:                 func(r *Root) { r.owned.Set(numbered(8, keyOf("/a")), struct{}{}) },
+		`is not in the index of entries that end at 61000 ms`: func(r *Root) { r.dueSoon.Delete(numbered(expiringTurn+61_000, keyOf("/a/ttl"))) },
+		`ending entries has 2 entries, want 1`:                func(r *Root) { r.dueSoon.Set(numbered(1, keyOf("/a")), struct{}{}) },
 		`the quota of "/a" is`: func(r *Root) {
 			q, _ := r.quotas.Get("/a")
 			q.Used.Bytes++

@@ -1,6 +1,6 @@
-// Package store keeps the tree of the replicated state: rules D, U, P and F of docs/tree.md. It is pure: what it
-// does depends on its input alone, so that replicas agree. Clock readings are given to it.
+// Package store keeps the tree of the replicated state: rules D, U, P and H of docs/tree.md. It is pure: the result
+// depends only on the input, clock readings included, so that replicas agree.
 //
-// [Tree] is written by the goroutine that applies the log. [Root] is a frozen copy, made at a cost that does not depend
-// on the number of entries (D8), which any number of goroutines may read.
+// Only the goroutine that applies the log writes a [Tree]. [Root] is a frozen copy that any number of goroutines may
+// read. Making a copy costs the same whatever the number of entries (D8 published roots).
 package store

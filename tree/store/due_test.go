@@ -17,7 +17,7 @@ func TestD5TheOrderOfWhatIsDue(t *testing.T) {
 		tree.Create{Path: "/container", Kind: tree.Container},
 		tree.Create{Path: "/later", Kind: tree.Expiring, TTL: 2 * time.Second},
 		tree.Create{Path: "/sooner", Kind: tree.Expiring, TTL: time.Second},
-		tree.Create{Path: "/held", Kind: tree.Ephemeral, Linger: time.Minute},
+		tree.Create{Path: "/held", Kind: tree.Ephemeral, LockDelay: time.Minute},
 		tree.Create{Path: "/forever", Kind: tree.Persistent},
 	}}); o.Refused != nil {
 		t.Fatal(o.Refused)

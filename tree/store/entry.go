@@ -8,15 +8,15 @@ import (
 	"holdfast/tree"
 )
 
-// payload is what an entry holds. Its sum is the hash of large data: the digest has that, so that a change of something
-// else of the entry costs no walk over its data.
+// payload is the content of an entry. sum is the hash of large data. The digest uses sum, so that a change of another
+// field of the entry does not hash the data again.
 type payload struct {
 	data string
 	sum  *[sha256.Size]byte
 	null bool
 }
 
-// entry is one entry of the tree. It never changes: a change of the tree puts another in its place (D1).
+// entry is one entry of the tree. It is immutable: a change of the tree replaces the entry (D1 tree layout).
 type entry struct {
 	payload
 
@@ -25,39 +25,40 @@ type entry struct {
 	createdMS, modifiedMS int64
 	// owner is the session of an ephemeral, or 0.
 	owner uint64
-	// creates counts the children that the entry has had (D4).
+	// creates counts all children that the entry has ever had (D4 sequence numbers).
 	creates             uint64
 	version, aclVersion int64
 	// lifeMS is the TTL of an expiring entry, or the lock-delay of an ephemeral.
 	lifeMS int64
-	// dueMS is when the entry ends by itself, on the log clock in milliseconds; 0 for never. While the entry has children
-	// it does not (D5).
+	// dueMS is the time on the log clock, in milliseconds, when the entry ends by itself; 0 for never. An entry with
+	// children does not end (D5 TTLs and containers).
 	dueMS int64
-	// acl is the entry's own access list, nil if it inherits one.
+	// acl is the entry's own access list; nil for an inherited list.
 	acl      *interned
 	children uint32
 	kind     tree.Kind
 }
 
-// mayHaveChildren reports whether entries may be made below e (W-20).
-func (e *entry) mayHaveChildren() bool { return e.kind != tree.Ephemeral && e.kind != tree.Lingering }
+// mayHaveChildren reports whether e may have children (W-20).
+func (e *entry) mayHaveChildren() bool { return e.kind != tree.Ephemeral && e.kind != tree.InLockDelay }
 
 // ends reports whether e will end by itself unless it changes.
 func (e *entry) ends() bool { return e.dueMS != 0 && e.children == 0 }
 
-// The turns of the entries that end by themselves (D5): a client waits for the end of a lock-delay, and nobody waits for
-// that of a container. Due times are below the distance of two turns.
+// The turns of the entries that end by themselves (D5). A client may wait for the end of a lock-delay, and nobody waits
+// for the end of a container. Due times are smaller than the distance between two turns.
 const (
-	lingeringTurn = iota << 62
+	lockDelayTurn = iota << 62
 	expiringTurn
 	containerTurn
 )
 
-// turn is e's place among the entries that end by themselves: its kind's turn, and its due time in milliseconds.
+// turn is the position of e in the order of the entries that end by themselves: the turn of its kind plus its due time
+// in milliseconds.
 func (e *entry) turn() uint64 {
-	due := uint64(e.dueMS) //nolint:gosec // it is a time that is not negative
-	if e.kind == tree.Lingering {
-		return lingeringTurn + due
+	due := uint64(e.dueMS) //nolint:gosec // a time is not negative
+	if e.kind == tree.InLockDelay {
+		return lockDelayTurn + due
 	}
 	if e.kind == tree.Container {
 		return containerTurn + due
@@ -85,8 +86,8 @@ func (e *entry) stat() tree.Stat {
 	return stat
 }
 
-// canonical appends what the digest says of the entry with a key (D6): every field, so that replicas which differ in
-// any of them have different digests.
+// canonical appends the bytes of the entry with a key for the digest (D6 tree digest): every field, so that replicas
+// with a difference in any field have different digests.
 func (e *entry) canonical(b []byte, key string) []byte {
 	b = appendString(append(b, 't'), key)
 	for _, n := range [...]uint64{
@@ -107,7 +108,7 @@ func (e *entry) canonical(b []byte, key string) []byte {
 	return appendHashed(b, e.data, e.sum)
 }
 
-// appendHashed appends a text, or its length and its hash if it has one.
+// appendHashed appends a text; if the text has a hash, its length and hash instead.
 func appendHashed(b []byte, text string, sum *[sha256.Size]byte) []byte {
 	if sum == nil {
 		return appendString(append(b, 1), text)
@@ -115,10 +116,10 @@ func appendHashed(b []byte, text string, sum *[sha256.Size]byte) []byte {
 	return append(binary.AppendUvarint(append(b, 2), uint64(len(text))), sum[:]...)
 }
 
-// largeData is the length from which on the digest has the hash of data in its place.
+// largeData is the smallest length of data that the digest replaces by a hash.
 const largeData = 256
 
-// set replaces what is held; nil is null.
+// set replaces the data; nil is null.
 func (p *payload) set(data []byte) {
 	p.data, p.null, p.sum = string(data), data == nil, sumOf(data)
 }
@@ -131,7 +132,7 @@ func sumOf(data []byte) *[sha256.Size]byte {
 	return &sum
 }
 
-// afresh returns an entry whose hashes are made anew.
+// afresh returns the entry with its hashes computed anew.
 func (e *entry) afresh() *entry {
 	if e.sum == nil && (e.acl == nil || e.acl.sum == nil) {
 		return e

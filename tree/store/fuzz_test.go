@@ -25,7 +25,7 @@ func FuzzModel(f *testing.F) {
 	f.Fuzz(rapid.MakeFuzz(whateverHappens))
 }
 
-// long adds inputs that are long enough for a whole history: each choice takes eight bytes.
+// long adds inputs that are long enough for a whole history: each choice uses eight bytes.
 func long(f *testing.F) {
 	f.Helper()
 	for seed := range byte(4) {

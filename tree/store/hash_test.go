@@ -15,7 +15,7 @@ func (m *measured) Add(canonical []byte)    { m.bytes += len(canonical) }
 func (m *measured) Remove(canonical []byte) { m.bytes += len(canonical) }
 
 // Making children of an entry changes the entry each time. What that costs must not depend on the entry's data and
-// list: one transaction could stop every node for longer than a node may stall (U2).
+// list: one transaction could stop every node for longer than a node may stall (U2 weight).
 func TestDataIsHashedOnlyWhenItIsSet(t *testing.T) {
 	m := &measured{}
 	has := New(m, tree.DefaultLimits(), At{Stamp: tree.StampAt(1, 1)})

@@ -2,11 +2,11 @@ package store
 
 import "holdfast/tree"
 
-// listed has the access lists that entries have themselves, by the paths of the entries. With it the list in force at
-// a path costs one look into a map for each level: entries far above, and those that do not exist, are not looked for.
+// listed has the entries' own access lists, by the paths of the entries. The list in force at a path then costs one
+// look-up in a map for each level, without a search for the entries.
 type listed map[string]*interned
 
-// changed notes that an entry has taken another's place; nil is none.
+// changed records that the entry now has replaced the entry old; nil is no entry.
 func (l listed) changed(path string, old, now *entry) {
 	switch {
 	case now != nil && now.acl != nil:
@@ -18,10 +18,10 @@ func (l listed) changed(path string, old, now *entry) {
 	}
 }
 
-// effective returns the access list in force for the entry at path: its own, or that of the nearest entry above that
-// has one (P2). The root always has one.
+// effective returns the access list in force for the entry at path: its own list, or the list of the nearest entry
+// above that has one (P2 access lists). The root always has a list.
 func (t *Tree) effective(path string) *tree.ACL {
-	if len(t.lists) == 1 { // the root's alone
+	if len(t.lists) == 1 { // only the root's list exists
 		return &t.rootList.list
 	}
 	for ; ; path = tree.Parent(path) {

@@ -16,7 +16,7 @@ func listNumber(n int) tree.ACL {
 	return append(tree.Open(), tree.Grant{Permissions: tree.Read, Scheme: "digest", ID: fmt.Sprintf("u%d:h", n)})
 }
 
-// P2, V8: whatever happened before, changes tell the lists in force: those that an entry has or inherits now.
+// P2, V8: whatever happened before, changes have the lists in force: those that an entry has or inherits now.
 func TestInheritedListsAreThoseInForce(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	known := []string{"/a", "/a/b", "/a/b/c", "/a/b/c/d", "/a/b/c/d/e", "/a/b/x", "/a/y"}

@@ -6,8 +6,8 @@ import (
 	"holdfast/tree"
 )
 
-// What an entry takes of memory beside the bytes of its path, data and list, as the collector of garbage rounds it: the
-// entry itself, its places in the tree of entries and in an index, and its place among the lists.
+// Memory of an entry besides the bytes of its path, data and list, rounded as the garbage collector does: the entry,
+// its slots in the tree of entries and in an index, and its slot among the lists.
 const (
 	entryBytes   = 240
 	indexedBytes = 48
@@ -15,7 +15,7 @@ const (
 	listBytes    = 160
 )
 
-// kept returns how much memory the entry with a key takes, without its list, which others may share.
+// kept returns the memory of the entry with a key, without its list, which entries may share.
 func (e *entry) kept(key string) int64 {
 	if e == nil {
 		return 0
@@ -33,10 +33,10 @@ func (e *entry) kept(key string) int64 {
 	return int64(bytes)
 }
 
-// kept returns how much memory a list takes that entries share.
+// kept returns the memory of a shared list.
 func (a *interned) kept() int64 { return int64(listBytes + 3*len(a.content)) }
 
-// more returns how much memory a list takes that no entry has yet; 0 for another.
+// more returns the memory that a list adds if no entry has it yet; otherwise 0.
 func (l lists) more(a *interned) int64 {
 	if a == nil || a.uses > 0 {
 		return 0
@@ -44,7 +44,8 @@ func (l lists) more(a *interned) int64 {
 	return a.kept()
 }
 
-// less returns how much memory a list frees when an entry that has the list gets another; 0 if others have it too.
+// less returns the memory that is freed when an entry with this list gets another list; 0 if other entries share the
+// list.
 func (l lists) less(a *interned) int64 {
 	if a == nil || a.uses > 1 {
 		return 0
@@ -52,7 +53,8 @@ func (l lists) less(a *interned) int64 {
 	return a.kept()
 }
 
-// mayKeep refuses more bytes of memory than the cluster's bound has room for. What gets smaller may still be above it.
+// mayKeep refuses a change that needs more memory than the cluster's bound leaves. A change that frees memory is never
+// refused, also above the bound.
 func (t *Tree) mayKeep(path string, more int64) *tree.RefusedError {
 	if more <= 0 || t.kept+more <= t.limits.Bytes {
 		return nil

@@ -30,8 +30,8 @@ func (w *keeping) do(ops ...tree.Op) {
 	}
 }
 
-// TestBoundOfBytes: what adds to a full tree is refused by the name of the bound and changes nothing; what takes away is
-// not, and makes room.
+// TestBoundOfBytes: a request that adds to a full tree is refused by the name of the bound and changes nothing; one
+// that removes is not, and frees memory.
 func TestBoundOfBytes(t *testing.T) {
 	built, at := build(t)
 	w := &keeping{t, built, at}

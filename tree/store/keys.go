@@ -11,7 +11,7 @@ import (
 const rootKey = "\x00" + tree.Root
 
 // keyOf returns the key of an entry: a byte with the depth, then the path. So parents come before their children, and
-// siblings are neighbours in the order of their names (D1).
+// siblings are neighbours in the order of their names (D1 tree layout).
 func keyOf(path string) string {
 	var b strings.Builder
 	b.Grow(1 + len(path))
@@ -23,7 +23,8 @@ func keyOf(path string) string {
 // pathOf returns the path of a key.
 func pathOf(key string) string { return key[1:] }
 
-// belowKey returns the begin of the keys of all entries that are so many levels below a path; levels is at least 1.
+// belowKey returns the common prefix of the keys of all entries that are the given number of levels below a path;
+// levels is at least 1.
 func belowKey(path string, levels int) string {
 	if path == tree.Root {
 		path = ""
@@ -31,7 +32,7 @@ func belowKey(path string, levels int) string {
 	return string([]byte{byte(tree.Depth(path) + levels)}) + path + "/"
 }
 
-// numbered returns the key of an index: a number, then the key of an entry. Such keys are in the order of the numbers.
+// numbered returns a key of an index: a number, then the key of an entry. Such keys sort by the numbers.
 func numbered(n uint64, key string) string {
 	var b strings.Builder
 	b.Grow(8 + len(key))
@@ -42,7 +43,7 @@ func numbered(n uint64, key string) string {
 	return b.String()
 }
 
-// numberedParts returns what numbered put together.
+// numberedParts splits a key of numbered.
 func numberedParts(indexed string) (n uint64, key string) {
 	return binary.BigEndian.Uint64([]byte(indexed[:8])), indexed[8:]
 }

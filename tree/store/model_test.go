@@ -78,10 +78,10 @@ func drawOp(t *rapid.T) tree.Op {
 		}
 		switch c.Kind {
 		case tree.Ephemeral:
-			c.Linger = rapid.SampledFrom([]time.Duration{0, 0, 30 * time.Second}).Draw(t, "linger")
+			c.LockDelay = rapid.SampledFrom([]time.Duration{0, 0, 30 * time.Second}).Draw(t, "lock_delay")
 		case tree.Expiring:
 			c.TTL = time.Minute
-		case tree.Persistent, tree.Container, tree.Lingering:
+		case tree.Persistent, tree.Container, tree.InLockDelay:
 		}
 		return c
 	}
@@ -116,8 +116,8 @@ func drawPrincipals(t *rapid.T) []tree.Principal {
 
 func TestModel(t *testing.T) { rapid.Check(t, whateverHappens) }
 
-// whateverHappens, the tree is what the plain one is, and its indexes, its quotas, its digest and what it tells watches
-// fit that. What was frozen stays as it was.
+// whateverHappens, the tree is what the plain one is, and its indexes, its quotas, its digest and its changes for
+// watches fit that. What was frozen stays as it was.
 func whateverHappens(t *rapid.T) {
 	m := newModel(t)
 	t.Repeat(map[string]func(*rapid.T){

@@ -6,33 +6,33 @@ import (
 	"holdfast/tree"
 )
 
-// What an entry of a page counts besides its texts, and what its stat counts, in bytes.
+// Bytes that an entry of a page counts besides its texts, and that its stat counts.
 const (
 	pagedBytes = 8
 	statBytes  = 96
 )
 
-// room counts what a page still may have.
-type room struct {
+// pageBudget is the free space of a page.
+type pageBudget struct {
 	entries, bytes int
-	taken          bool
+	used           bool
 }
 
-func roomOf(b tree.PageBounds) room { return room{entries: b.Entries, bytes: b.Bytes} }
+func budgetOf(b tree.PageBounds) pageBudget { return pageBudget{entries: b.Entries, bytes: b.Bytes} }
 
-// take reports whether there is room for an entry of so many bytes, and takes it.
-func (r *room) take(bytes int) bool {
-	if r.taken && (r.entries == 0 || r.bytes < bytes) {
+// fits reports whether an entry of the given size fits, and uses the space. The first entry of a page always fits.
+func (r *pageBudget) fits(bytes int) bool {
+	if r.used && (r.entries == 0 || r.bytes < bytes) {
 		return false
 	}
-	r.taken = true
+	r.used = true
 	r.entries--
 	r.bytes -= bytes
 	return true
 }
 
-// List returns a page of the children of an entry. It needs Read of the entry, and for more than names Read of each
-// child. Bad bounds are a [tree.FieldError].
+// List returns a page of the children of an entry. It needs Read of the entry, and Read of each child unless detail is
+// JustNames. Bounds out of range are a [tree.FieldError].
 func (v view) List(path string, bounds tree.PageBounds, detail tree.Detail) (tree.Page, error) {
 	if err := bounds.Check(); err != nil {
 		return tree.Page{}, err
@@ -41,14 +41,14 @@ func (v view) List(path string, bounds tree.PageBounds, detail tree.Detail) (tre
 	if err != nil {
 		return tree.Page{}, err
 	}
-	page, left := tree.Page{Stat: v.root.stat(path, parent)}, roomOf(bounds)
+	page, left := tree.Page{Stat: v.root.stat(path, parent)}, budgetOf(bounds)
 	children := v.root.Children
 	if bounds.Backward {
 		children = v.root.ChildrenBackward
 	}
 	children(path, bounds.After, func(name string, c Child) bool {
 		one, size := v.listed(name, c, detail)
-		if !left.take(size) {
+		if !left.fits(size) {
 			page.More = true
 			return false
 		}
@@ -62,13 +62,13 @@ func (v view) List(path string, bounds tree.PageBounds, detail tree.Detail) (tre
 	return page, nil
 }
 
-// listed returns a child without its data, and what it counts in a page with it.
+// listed returns a child without its data, and the bytes that it counts in a page.
 func (v view) listed(name string, c Child, detail tree.Detail) (one tree.Child, bytes int) {
 	one, bytes = tree.Child{Name: name}, pagedBytes+len(name)
 	if detail == tree.JustNames {
 		return one, bytes
 	}
-	// A child that inherits has the parent's list, which grants Read.
+	// A child without its own list has the parent's list, which grants Read.
 	if own := c.entry.acl; own != nil && !own.list.Grants(tree.Read, v.principals) {
 		one.Hidden = true
 		return one, bytes
@@ -81,18 +81,18 @@ func (v view) listed(name string, c Child, detail tree.Detail) (one tree.Child, 
 	return one, bytes
 }
 
-// EphemeralsPage returns a page of the paths of a session's ephemerals that begin with prefix. Those with fewer names
-// come first. As in ZooKeeper the prefix is a text: /a is one of /ab too (W-21). More says that there are further ones.
-// Paths need no permission: the caller decides who may ask. Bad bounds are a [tree.FieldError].
+// EphemeralsPage returns a page of the paths of a session's ephemerals with the given prefix. Paths with fewer names
+// come first. As in ZooKeeper the prefix is a text: /a is also a prefix of /ab (W-21). more says that further paths
+// follow. Paths need no permission: the caller decides who may ask. Bounds out of range are a [tree.FieldError].
 func (r *Root) EphemeralsPage(owner uint64, prefix string, bounds tree.PageBounds) (
 	paths []string, more bool, err error,
 ) {
 	if err := bounds.Check(); err != nil {
 		return nil, false, err
 	}
-	left := roomOf(bounds)
+	left := budgetOf(bounds)
 	r.ownedFrom(owner, prefix, bounds.After, func(path string) bool {
-		if more = !left.take(pagedBytes + len(path)); !more {
+		if more = !left.fits(pagedBytes + len(path)); !more {
 			paths = append(paths, path)
 		}
 		return !more
@@ -100,12 +100,12 @@ func (r *Root) EphemeralsPage(owner uint64, prefix string, bounds tree.PageBound
 	return paths, more, nil
 }
 
-// ownedFrom calls f for the paths of a session's entries that begin with prefix and come behind after, until f returns
-// false. It passes over the others of a depth at once.
+// ownedFrom calls f for the paths of a session's entries with the prefix and after the path after, until f returns
+// false. At each depth it jumps to the first such entry.
 func (r *Root) ownedFrom(owner uint64, prefix, after string, f func(path string) bool) {
 	behind := ""
 	if after != "" {
-		behind = keyOf(after) + "\x00" // no path has that character
+		behind = keyOf(after) + "\x00" // no path has a NUL
 	}
 	for depth := 0; depth <= tree.MaxDepth; {
 		from := max(string([]byte{byte(depth)})+prefix, behind)

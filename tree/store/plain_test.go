@@ -230,7 +230,7 @@ func (p *plain) create(at store.At, c tree.Create) (deeds []string, code tree.Co
 	switch {
 	case parent == nil:
 		return nil, tree.NoParent
-	case parent.kind == tree.Ephemeral, parent.kind == tree.Lingering:
+	case parent.kind == tree.Ephemeral, parent.kind == tree.InLockDelay:
 		return nil, tree.EphemeralParent
 	case len(p.childrenOf(above)) >= p.limit.Children:
 		return nil, tree.OverLimit
@@ -263,13 +263,13 @@ func (p *plain) create(at store.At, c tree.Create) (deeds []string, code tree.Co
 	n := &node{data: c.Data, created: at.Stamp, modified: at.Stamp, children: at.Stamp, kind: c.Kind, acl: c.ACL}
 	switch c.Kind {
 	case tree.Ephemeral:
-		n.owner, n.life = at.Session, c.Linger.Milliseconds()
+		n.owner, n.life = at.Session, c.LockDelay.Milliseconds()
 	case tree.Expiring:
 		n.life = c.TTL.Milliseconds()
 		n.due = at.L.Milliseconds() + n.life
 	case tree.Container:
 		n.due = at.L.Milliseconds() + 5*60*1000
-	case tree.Persistent, tree.Lingering:
+	case tree.Persistent, tree.InLockDelay:
 	}
 	p.nodes[path] = n
 	parent.creates++

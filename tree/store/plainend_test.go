@@ -25,7 +25,7 @@ func (p *plain) end(at store.At, owner uint64, expired bool) (deeds []string) {
 	})
 	for _, path := range owned {
 		if n := p.nodes[path]; expired && n.life > 0 {
-			n.kind, n.owner, n.due = tree.Lingering, 0, at.L.Milliseconds()+n.life
+			n.kind, n.owner, n.due = tree.InLockDelay, 0, at.L.Milliseconds()+n.life
 			continue
 		}
 		p.die(at, path)

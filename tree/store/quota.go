@@ -9,21 +9,22 @@ import (
 	"holdfast/tree"
 )
 
-// Quota is a quota in force (P3).
+// Quota is an active quota (P3 quotas).
 type Quota struct {
-	// Path is the entry whose subtree the quota is about. The entry need not exist.
+	// Path is the entry at the top of the quota's subtree. The entry need not exist.
 	Path   string
 	Limits tree.Quota
 	Used   tree.Usage
 }
 
-// canonical appends what the digest says of a quota (D6). The limits are those of an entry, which the digest has.
+// canonical appends the bytes of a quota for the digest (D6 tree digest). The digest has the limits as part of an
+// entry.
 func (q Quota) canonical(b []byte) []byte {
 	b = appendString(append(b, 'q'), q.Path)
 	return appendString(b, q.Used.String())
 }
 
-// quota returns the limits that the data says. They have been checked when the data was set.
+// quota returns the limits in the entry's data, which were checked when the data was set.
 func (e *entry) quota() tree.Quota {
 	q, err := tree.ParseQuota([]byte(e.data))
 	if err != nil {
@@ -32,7 +33,7 @@ func (e *entry) quota() tree.Quota {
 	return q
 }
 
-// mayWriteQuotas refuses principals that may not write at path because of where it is (P3).
+// mayWriteQuotas refuses principals other than Super at paths of quotas, unless the limits open quotas to all (P3).
 func (t *Tree) mayWriteQuotas(at At, path string) *tree.RefusedError {
 	if t.limits.OpenQuotas || !tree.InQuotas(path) || (tree.ACL{}).Grants(tree.All, at.Principals) {
 		return nil
@@ -40,13 +41,13 @@ func (t *Tree) mayWriteQuotas(at At, path string) *tree.RefusedError {
 	return &tree.RefusedError{Code: tree.NoPermission, Path: path, Detail: "only super writes quotas"}
 }
 
-// Quotas calls f for the quotas in force, in the order of their paths, until f returns false.
+// Quotas calls f for the active quotas, in the order of their paths, until f returns false.
 func (r *Root) Quotas(f func(Quota) bool) {
 	r.quotas.Scan(func(_ string, q Quota) bool { return f(q) })
 }
 
-// shown returns the data that the entry at path shows instead of its own, or nil, and the length of what it shows: an
-// entry of [tree.QuotaStatsName] shows what its quota has counted (P3).
+// shown returns the data that the entry at path shows instead of its own, or nil, and the length of the shown data: an
+// entry of [tree.QuotaStatsName] shows the usage of its quota (P3).
 func (r *Root) shown(path string, e *entry) ([]byte, int) {
 	if strings.HasPrefix(path, tree.QuotaPath) {
 		if of, ok := tree.QuotaOf(path, tree.QuotaStatsName); ok {

@@ -11,7 +11,7 @@ func (r *Root) Get(path string) (tree.Node, bool) {
 	return r.node(path, e), true
 }
 
-// Stat returns what is known of the entry at path besides its data; false if there is none.
+// Stat returns the stat of the entry at path; false if there is none.
 func (r *Root) Stat(path string) (tree.Stat, bool) {
 	e := r.get(keyOf(path))
 	if e == nil {
@@ -37,27 +37,26 @@ func (r *Root) node(path string, e *entry) tree.Node {
 	return n
 }
 
-// Effective returns the access list in force for the entry at path, its own or an inherited one. It must not be
+// Effective returns the access list in force for the entry at path, its own or an inherited list. The list must not be
 // modified.
 func (r *Root) Effective(path string) tree.ACL { return r.own(path).list }
 
-// Children calls f for the entries just below path whose names come after the name after, in the order of the names,
-// until f returns false. An empty after is before all names. f must not keep the data of what it is given beyond the
-// call unless it calls Node.
+// Children calls f for the children of path with names after the name after, in the order of the names, until f returns
+// false. An empty after is before all names. f must not keep a Child's data beyond the call, except from Node.
 func (r *Root) Children(path, after string, f func(name string, c Child) bool) {
 	prefix := belowKey(path, 1)
 	from := prefix
 	if after != "" {
-		from += after + "\x00" // no name has that character, so this is just behind after
+		from += after + "\x00" // no name has a NUL, so this key comes just behind after
 	}
 	r.entries.Ascend(from, r.childrenOf(prefix, f))
 }
 
-// ChildrenBackward is Children in the opposite order: it begins with the last name, or with the one before after.
+// ChildrenBackward is Children in the opposite order: it begins with the last name, or with the name before after.
 func (r *Root) ChildrenBackward(path, after string, f func(name string, c Child) bool) {
 	prefix := belowKey(path, 1)
 	if after == "" {
-		r.entries.Descend(prefix+"\xff", r.childrenOf(prefix, f)) // no name begins with that byte: names are UTF-8
+		r.entries.Descend(prefix+"\xff", r.childrenOf(prefix, f)) // no name begins with this byte: names are UTF-8
 		return
 	}
 	visit := r.childrenOf(prefix, f)
@@ -66,8 +65,7 @@ func (r *Root) ChildrenBackward(path, after string, f func(name string, c Child)
 	})
 }
 
-// childrenOf returns the visitor of entries that calls f for those whose key begins with prefix, and ends with another
-// one.
+// childrenOf returns a visitor of entries that calls f for keys with the prefix, and stops at another key.
 func (r *Root) childrenOf(prefix string, f func(name string, c Child) bool) func(key string, e *entry) bool {
 	return func(key string, e *entry) bool {
 		if len(key) <= len(prefix) || key[:len(prefix)] != prefix {
@@ -77,7 +75,7 @@ func (r *Root) childrenOf(prefix string, f func(name string, c Child) bool) func
 	}
 }
 
-// Child is an entry that [Root.Children] found. What a reader does not ask for costs nothing.
+// Child is an entry that [Root.Children] found. It computes node and stat only on request.
 type Child struct {
 	root  *Root
 	path  string
@@ -87,7 +85,7 @@ type Child struct {
 // Node returns the entry with its data.
 func (c Child) Node() tree.Node { return c.root.node(c.path, c.entry) }
 
-// Stat returns what is known of the entry besides its data.
+// Stat returns the entry's stat.
 func (c Child) Stat() tree.Stat { return c.root.stat(c.path, c.entry) }
 
 // Owned calls f for the paths of a session's ephemerals, in the order of the tree, until f returns false.
@@ -113,7 +111,7 @@ func (r *Root) holds(c tree.Condition) bool {
 	return compare(e.property(c.Property), c.Is, c.Value)
 }
 
-// property returns what a condition compares.
+// property returns the value that a condition compares.
 func (e *entry) property(p tree.Property) uint64 {
 	switch p {
 	case tree.Exists:

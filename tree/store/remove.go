@@ -22,11 +22,12 @@ func (t *Tree) remove(at At, d tree.Delete) (tree.OpOutcome, *tree.RefusedError)
 			Code: tree.NotEmpty, Detail: fmt.Sprintf("has %d children", e.children),
 		}
 	}
-	t.die(at, d.Path)
+	t.removeEntry(at, d.Path)
 	return tree.OpOutcome{Removed: 1}, nil
 }
 
-// removeTree deletes an entry and all below it, the deepest first, so that no entry is without its parent.
+// removeTree deletes an entry and all entries below, the deepest first, so that every entry has a parent at each
+// moment.
 func (t *Tree) removeTree(at At, d tree.DeleteTree) (tree.OpOutcome, *tree.RefusedError) {
 	if _, refused := t.mayDelete(at, d.Path); refused != nil {
 		return tree.OpOutcome{}, refused
@@ -45,13 +46,13 @@ func (t *Tree) removeTree(at At, d tree.DeleteTree) (tree.OpOutcome, *tree.Refus
 		if refused := t.permitted(at, tree.Parent(path), tree.DeleteChild); refused != nil {
 			return tree.OpOutcome{}, refused
 		}
-		t.vanish(at, keyOf(path))
+		t.deleteRecord(at, keyOf(path))
 	}
-	t.bereave(at, tree.Parent(d.Path), 1) // the other parents have gone too
+	t.childrenRemoved(at, tree.Parent(d.Path), 1) // the other parents are removed too
 	return tree.OpOutcome{Removed: len(paths)}, nil
 }
 
-// mayDelete returns the entry at path if it may be deleted.
+// mayDelete returns the entry at path, or a refusal.
 func (t *Tree) mayDelete(at At, path string) (*entry, *tree.RefusedError) {
 	e, refused := t.existing(path, tree.Any)
 	switch {
@@ -66,7 +67,7 @@ func (t *Tree) mayDelete(at At, path string) (*entry, *tree.RefusedError) {
 	return e, t.permitted(at, tree.Parent(path), tree.DeleteChild)
 }
 
-// below returns the paths of at most n entries below path, those near it first.
+// below returns the paths of at most n entries below path, the nearest levels first.
 func (r *Root) below(path string, n int) (paths []string) {
 	for levels := 1; levels <= tree.MaxDepth-tree.Depth(path) && len(paths) < n; levels++ {
 		before := len(paths)
@@ -88,20 +89,20 @@ func (r *Root) walk(prefix string, f func(key string, e *entry) bool) {
 	})
 }
 
-// die removes an entry without children, and counts it at its parent.
-func (t *Tree) die(at At, path string) {
-	t.vanish(at, keyOf(path))
-	t.bereave(at, tree.Parent(path), 1)
+// removeEntry removes an entry without children, and updates its parent.
+func (t *Tree) removeEntry(at At, path string) {
+	t.deleteRecord(at, keyOf(path))
+	t.childrenRemoved(at, tree.Parent(path), 1)
 }
 
-// vanish removes an entry, and leaves it to the caller to count it at its parent.
-func (t *Tree) vanish(at At, key string) {
-	t.tell(at, tree.Deleted, pathOf(key))
+// deleteRecord removes an entry. The caller updates the parent.
+func (t *Tree) deleteRecord(at At, key string) {
+	t.recordChange(at, tree.Deleted, pathOf(key))
 	t.drop(key)
 }
 
-// bereave counts n children of the entry at path that have gone.
-func (t *Tree) bereave(at At, path string, n uint32) {
+// childrenRemoved updates the entry at path after n of its children were removed.
+func (t *Tree) childrenRemoved(at At, path string, n uint32) {
 	t.change(keyOf(path), func(e *entry) {
 		e.children -= n
 		e.childrenModified = at.Stamp
@@ -119,16 +120,16 @@ func (r *Root) ownedBy(owner uint64, f func(key string) bool) {
 	})
 }
 
-// Reapable is an entry that was due when the leader looked, and the stamps that it had then (D5).
+// Reapable is an entry that was due when the leader searched, with its stamps at that time (D5 TTLs and containers).
 type Reapable struct {
 	Path                                string
 	Created, Modified, ChildrenModified tree.Stamp
 }
 
-// Due returns at most n entries that are due at l (D5): first those whose lock-delay is over, then expiring entries, then
-// containers; of each kind the earliest first.
+// Due returns at most n entries that are due at l (D5): first entries whose lock-delay is over, then expiring entries,
+// then containers; within each kind the earliest first.
 func (r *Root) Due(l time.Duration, n int) (due []Reapable) {
-	for _, turn := range [...]uint64{lingeringTurn, expiringTurn, containerTurn} {
+	for _, turn := range [...]uint64{lockDelayTurn, expiringTurn, containerTurn} {
 		last := turn + uint64(max(l.Milliseconds(), 0)) //nolint:gosec // not negative
 		r.dueSoon.Ascend(numbered(turn, ""), func(indexed string, _ struct{}) bool {
 			at, key := numberedParts(indexed)
@@ -145,8 +146,8 @@ func (r *Root) Due(l time.Duration, n int) (due []Reapable) {
 	return due
 }
 
-// NextReap returns the first entries that are due at l, as many as one Reap may remove, their weight, and whether more may
-// be due.
+// NextReap returns the first entries that are due at l, as many as one Reap may remove, with their weight. more says
+// that further entries may be due.
 func (r *Root) NextReap(l time.Duration) (due []Reapable, weight int, more bool) {
 	due = r.Due(l, tree.MaxReap)
 	for i, one := range due {
@@ -162,13 +163,13 @@ func (r *Root) NextReap(l time.Duration) (due []Reapable, weight int, more bool)
 // Ending reports whether any entry will end by itself unless it changes.
 func (r *Root) Ending() bool { return r.dueSoon.Len() > 0 }
 
-// Reap removes an entry if it is due, has no children, and is as it was when the leader looked (D5).
+// Reap removes an entry if it is due, has no children, and has not changed since the leader searched (D5).
 func (t *Tree) Reap(at At, r Reapable) (reaped bool, changes []tree.Change) {
 	e := t.get(keyOf(r.Path))
 	if e == nil || !e.ends() || e.dueMS > at.L.Milliseconds() || e.created != r.Created || e.modified != r.Modified ||
 		e.childrenModified != r.ChildrenModified {
 		return false, nil
 	}
-	t.die(at, r.Path)
+	t.removeEntry(at, r.Path)
 	return true, t.finish()
 }

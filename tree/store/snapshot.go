@@ -8,7 +8,7 @@ import (
 	"holdfast/tree"
 )
 
-// Record is an entry as a snapshot holds it (D7). It says all that the state knows of the entry.
+// Record is an entry in a snapshot (D7 tree snapshots), with every field that the state keeps of the entry.
 type Record struct {
 	Path string
 	// Data is nil for null.
@@ -17,14 +17,14 @@ type Record struct {
 	// CreatedMS and ModifiedMS are in Unix milliseconds.
 	CreatedMS, ModifiedMS int64
 	Owner                 uint64
-	// Creates counts the children that the entry has had, Children those that it has.
+	// Creates counts the children that the entry has ever had, Children its present children.
 	Creates             uint64
 	Children            uint32
 	Version, ACLVersion int64
-	// LifeMS is the TTL or the lock-delay, DueMS when the entry ends by itself on the log clock; both in milliseconds.
+	// LifeMS is the TTL or the lock-delay, DueMS the end of the entry on the log clock; both in milliseconds.
 	LifeMS, DueMS int64
 	Kind          tree.Kind
-	// ACL is nil for an inherited one.
+	// ACL is nil for an inherited list.
 	ACL tree.ACL
 }
 
@@ -45,7 +45,7 @@ func (r *Root) Records(f func(Record) bool) {
 	})
 }
 
-// Restorer makes a tree of the records of a snapshot, and refuses records that no tree has (D7).
+// Restorer builds a tree from the records of a snapshot, and refuses records that no tree can have (D7).
 type Restorer struct {
 	tree     *Tree
 	last     string
@@ -54,13 +54,13 @@ type Restorer struct {
 	alive func(owner uint64) bool
 }
 
-// NewRestorer returns a restorer that has no records yet. alive reports whether a session exists.
+// NewRestorer returns a restorer without records. alive reports whether a session exists.
 func NewRestorer(digest Digest, limits tree.Limits, alive func(owner uint64) bool) *Restorer {
 	t := empty(digest, limits)
 	return &Restorer{tree: t, children: siblings{root: &t.Root}, alive: alive}
 }
 
-// Add takes the next record, in the order of [Root.Records].
+// Add adds the next record, in the order of [Root.Records].
 func (r *Restorer) Add(one Record) error {
 	if err := tree.CheckPath(one.Path); err != nil {
 		return fmt.Errorf("tree entry: %w", err)
@@ -88,7 +88,7 @@ func (r *Restorer) check(key string, one Record) error {
 	switch {
 	case key <= r.last:
 		return fmt.Errorf("comes after %q", pathOf(r.last))
-	case one.Kind < tree.Persistent || one.Kind > tree.Lingering:
+	case one.Kind < tree.Persistent || one.Kind > tree.InLockDelay:
 		return fmt.Errorf("has kind %d", one.Kind)
 	case (one.Owner != 0) != (one.Kind == tree.Ephemeral):
 		return fmt.Errorf("is %v and has owner %#x", one.Kind, one.Owner)
@@ -115,18 +115,19 @@ func (r *Restorer) check(key string, one Record) error {
 	return r.children.child(keyOf(tree.Parent(one.Path)))
 }
 
-// checkTimes says what is wrong with the stamps of a record, and with when its entry ends (D5, F2).
+// checkTimes says what is wrong with the stamps of a record, or with the time when its entry ends (D5 TTLs and
+// containers, H2 lock-delay).
 func (one Record) checkTimes() error {
-	var least, most time.Duration // of the TTL or the lock-delay
+	var minimum, maximum time.Duration // of the TTL or the lock-delay
 	ends := true
 	switch one.Kind {
 	case tree.Container:
 	case tree.Expiring:
-		least, most = tree.MinTTL, tree.MaxTTL
-	case tree.Lingering:
-		least, most = time.Millisecond, tree.MaxLinger
+		minimum, maximum = tree.MinTTL, tree.MaxTTL
+	case tree.InLockDelay:
+		minimum, maximum = time.Millisecond, tree.MaxLockDelay
 	case tree.Ephemeral:
-		most, ends = tree.MaxLinger, false
+		maximum, ends = tree.MaxLockDelay, false
 	case tree.Persistent:
 		ends = false
 	}
@@ -136,9 +137,9 @@ func (one Record) checkTimes() error {
 			one.Created)
 	case one.Modified > math.MaxInt64 || one.ChildrenModified > math.MaxInt64:
 		return fmt.Errorf("has a stamp above %v", tree.Stamp(math.MaxInt64))
-	case one.LifeMS < least.Milliseconds() || one.LifeMS > most.Milliseconds():
-		return fmt.Errorf("is %v and lives for %d ms: must be %d to %d", one.Kind, one.LifeMS, least.Milliseconds(),
-			most.Milliseconds())
+	case one.LifeMS < minimum.Milliseconds() || one.LifeMS > maximum.Milliseconds():
+		return fmt.Errorf("is %v and lives for %d ms: must be %d to %d", one.Kind, one.LifeMS, minimum.Milliseconds(),
+			maximum.Milliseconds())
 	case one.DueMS < 0 || one.DueMS > maxDueMS || (one.DueMS > 0) != ends:
 		return fmt.Errorf("is %v and ends at %d ms", one.Kind, one.DueMS)
 	}
@@ -148,7 +149,7 @@ func (one Record) checkTimes() error {
 // maxDueMS is the last moment of the log clock in milliseconds.
 const maxDueMS = int64(math.MaxInt64 / time.Millisecond)
 
-// Tree returns the tree once all records are there.
+// Tree returns the tree after the last record.
 func (r *Restorer) Tree() (*Tree, error) {
 	for _, path := range []string{tree.Root, tree.ReservedPath, tree.QuotaPath} {
 		if r.tree.get(keyOf(path)) == nil {

@@ -36,7 +36,7 @@ func recordsOf(r *store.Root) (all []store.Record) {
 	return all
 }
 
-// TestRestore: a tree that is made of the records of another one has its digest, and goes on as that one does.
+// TestRestore: a tree that is made of the records of another one has its digest, and behaves the same from then on.
 func TestRestore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		at := store.At{Stamp: tree.StampAt(1, 1), L: time.Second, Session: 1}

@@ -8,36 +8,39 @@ import (
 	"holdfast/tree"
 )
 
-// Digest is a digest of a set of byte strings. It keeps none of them.
+// Digest is a digest of a set of byte strings. It does not keep the strings.
 type Digest interface {
 	Add(canonical []byte)
 	Remove(canonical []byte)
 }
 
-// Tree is the tree, as the goroutine that applies the log writes it. Not safe for concurrent use.
+// Tree is the writable tree of the goroutine that applies the log. Not safe for concurrent use.
 //
-// All changes go through put and drop, the undoing of a refused transaction too. So the indexes, the counts and the
-// digest always fit the entries (W6).
+// All changes go through put and drop, also the rollback of a refused transaction. So the indexes, the counts and the
+// digest always match the entries (W6 transactions).
 type Tree struct {
 	Root
 	digest Digest
 	lists  lists
 	// rootList is the root's access list.
 	rootList *interned
-	// listed has the entries with a list of their own.
+	// listed has the entries with their own access lists.
 	listed listed
-	// kept is how much memory all entries take, with their lists and their places in the indexes.
+	// kept is the memory of all entries, with their lists and their slots in the indexes.
 	kept int64
-	// limits are those of the cluster.
+	// limits are the cluster's limits.
 	limits tree.Limits
 	tally  tally
 
-	// undo has what the transaction under way replaced, in its order. changes are what watches see of it.
+	// undo has the entries that the current transaction has replaced, in order. changes are the transaction's changes
+	// for watches.
 	undo    []replaced
 	changes []tree.Change
-	// removed is the weight of the entries that each [tree.DeleteTree] of the transaction has removed.
+	// removed is the weight of the entries that all [tree.DeleteTree] of the transaction have removed.
 	removed int
 	scratch []byte
+	// run carries out the transaction: a visitor of its own would be on the heap for each.
+	run execution
 }
 
 // replaced is an entry before a change; entry is nil if there was none.
@@ -46,23 +49,23 @@ type replaced struct {
 	entry *entry
 }
 
-// Root is a tree that never changes. It is safe for concurrent use.
+// Root is an immutable tree. It is safe for concurrent use.
 type Root struct {
-	// entries are the entries by their keys.
+	// entries has the entries by their keys.
 	entries *btree.Map[string, *entry]
-	// owned has the owners' entries, dueSoon the entries that end by themselves, by numbered keys: the owner, or
-	// [entry.turn].
+	// owned indexes the ephemerals by owner, and dueSoon the entries that end by themselves by [entry.turn]; both have
+	// numbered keys.
 	owned, dueSoon *btree.Map[string, struct{}]
-	// ephemerals are those of each session that owns some.
+	// ephemerals counts the ephemerals of each owner.
 	ephemerals *btree.Map[uint64, ephemerals]
-	// quotas are those in force by their paths, as of the last transaction.
+	// quotas are the active quotas by their paths, as of the last transaction.
 	quotas *btree.Map[string, Quota]
-	// bytes are how much memory all entries took at the last freeze.
+	// bytes is the memory of all entries at the last freeze.
 	bytes int64
 }
 
-// New returns a tree with the entries that each tree has: the root, which everybody may change, and the place of
-// quotas below [tree.ReservedPath].
+// New returns a tree with the entries that every tree has: the root, which everybody may change, [tree.ReservedPath]
+// and [tree.QuotaPath].
 func New(digest Digest, limits tree.Limits, at At) *Tree {
 	t := empty(digest, limits)
 	t.tally.byPath = map[string]*counted{}
@@ -72,7 +75,7 @@ func New(digest Digest, limits tree.Limits, at At) *Tree {
 			e.acl = t.lists.intern(tree.Open())
 		} else {
 			above := keyOf(tree.Parent(path))
-			t.born(above, t.get(above), at)
+			t.childAdded(above, t.get(above), at)
 		}
 		t.put(keyOf(path), e)
 	}
@@ -80,12 +83,12 @@ func New(digest Digest, limits tree.Limits, at At) *Tree {
 	return t
 }
 
-// SetLimits sets the limits of the cluster. What exceeds new limits already stays.
+// SetLimits sets the limits of the cluster. Existing entries stay, even above the new limits.
 func (t *Tree) SetLimits(limits tree.Limits) { t.limits = limits }
 
-// degree is half of the items that a node of the tree of entries has, at most. The first change of a node after a
-// Freeze copies the node: at the library's 32, a create at a random place copies a third more bytes, which the garbage
-// collector then pays for. At 16 an entry takes 4 bytes more.
+// degree is half of the most items in a node of the tree of entries. The first change of a node after a Freeze copies
+// the node: with the library's default of 32, a create at a random place copies a third more bytes, at the expense of
+// the garbage collector. With 16 an entry takes 4 bytes more.
 const degree = 16
 
 func empty(digest Digest, limits tree.Limits) *Tree {
@@ -101,7 +104,7 @@ func empty(digest Digest, limits tree.Limits) *Tree {
 	}
 }
 
-// Freeze returns the tree as it is now, at a cost that does not depend on its size (D8).
+// Freeze returns an immutable copy of the tree, at a cost that does not depend on the tree's size (D8 published roots).
 func (t *Tree) Freeze() *Root {
 	return &Root{
 		entries: t.entries.Copy(), owned: t.owned.Copy(), dueSoon: t.dueSoon.Copy(), ephemerals: t.ephemerals.Copy(),
@@ -112,17 +115,17 @@ func (t *Tree) Freeze() *Root {
 // Len returns the number of entries.
 func (r *Root) Len() int { return r.entries.Len() }
 
-// Sizes returns the number of ephemeral entries, and how much memory all entries take, about: with paths, data, lists
-// and their places in the indexes.
+// Sizes returns the number of ephemeral entries, and the approximate memory of all entries: paths, data, lists and
+// slots in the indexes.
 func (r *Root) Sizes() (ephemerals int, bytes int64) { return r.owned.Len(), r.bytes }
 
-// get returns the entry with a key, nil if there is none.
+// get returns the entry with a key; nil if there is none.
 func (r *Root) get(key string) *entry {
 	e, _ := r.entries.Get(key)
 	return e
 }
 
-// put makes e the entry with a key.
+// put sets the entry with a key.
 func (t *Tree) put(key string, e *entry) {
 	old, _ := t.entries.Set(key, e)
 	t.undo = append(t.undo, replaced{key: key, entry: old})
@@ -139,7 +142,7 @@ func (t *Tree) drop(key string) {
 	t.count(key, old, nil)
 }
 
-// count brings all that follows from the entries up to date: now is in the place of old, and nil is no entry.
+// count updates the digest, the indexes and the counts after now has replaced old; nil is no entry.
 func (t *Tree) count(key string, old, now *entry) {
 	if old != nil {
 		t.scratch = old.canonical(t.scratch[:0], key)
@@ -160,7 +163,7 @@ func (t *Tree) count(key string, old, now *entry) {
 	t.tally.account(pathOf(key), old, now)
 }
 
-// list adds e to the indexes that it belongs to.
+// list adds e to its indexes.
 func (t *Tree) list(key string, e *entry) {
 	if e.owner != 0 {
 		t.owned.Set(numbered(e.owner, key), struct{}{})
@@ -171,7 +174,7 @@ func (t *Tree) list(key string, e *entry) {
 	}
 }
 
-// unlist takes e out of the indexes.
+// unlist removes e from its indexes.
 func (t *Tree) unlist(key string, e *entry) {
 	if e.owner != 0 {
 		t.owned.Delete(numbered(e.owner, key))
@@ -188,7 +191,7 @@ func (t *Tree) unlist(key string, e *entry) {
 
 // rollBack undoes all changes since begin.
 func (t *Tree) rollBack() {
-	for _, was := range slices.Backward(t.undo) { // of what there is now: put and drop append
+	for _, was := range slices.Backward(t.undo) { // Backward evaluates t.undo once: put and drop append to it
 		if was.entry != nil {
 			t.put(was.key, was.entry)
 		} else {
@@ -198,17 +201,17 @@ func (t *Tree) rollBack() {
 	t.finish()
 }
 
-// finish ends a transaction, and returns what watches see of it. The next one begins.
+// finish ends a transaction, and returns its changes for watches. The next transaction begins.
 func (t *Tree) finish() []tree.Change {
 	changes := t.changes
-	t.tally.settle(&t.Root, t.digest)
+	t.tally.flush(&t.Root, t.digest)
 	clear(t.undo)
 	t.undo, t.changes, t.removed = t.undo[:0], nil, 0
 	return changes
 }
 
-// tell notes a change for watches.
-func (t *Tree) tell(at At, kind tree.ChangeKind, path string) {
+// recordChange records a change for watches.
+func (t *Tree) recordChange(at At, kind tree.ChangeKind, path string) {
 	c := tree.Change{Stamp: at.Stamp, Kind: kind, Path: path, ACL: t.effective(path)}
 	if kind != tree.DataSet {
 		c.Parent = t.effective(tree.Parent(path))

@@ -6,28 +6,28 @@ import (
 	"holdfast/tree"
 )
 
-// counted is a quota while a transaction is under way.
+// counted is a quota during a transaction.
 type counted struct {
 	Quota
-	// on says that the entry with the limits exists. A quota that is off goes at the end of the transaction: until then
-	// the entry may come back, and counting again would cost a walk.
+	// on says that the entry with the limits exists. A quota that is off is removed only at the end of the transaction:
+	// the entry may come back before, and counting the subtree again would cost a walk.
 	on bool
-	// dirty says that the quota is in the list of those that may differ from what roots show.
+	// dirty says that the list of dirty quotas contains this quota: it may differ from the quota in roots.
 	dirty bool
 }
 
-// tally is what a tree that is written counts for its quotas.
+// tally counts entries and bytes for the quotas of a writable tree.
 type tally struct {
-	// byPath is nil while a tree is restored: the counts are made at the end.
+	// byPath is nil during a restore, which counts at the end.
 	byPath map[string]*counted
 	dirty  []*counted
-	// total is what the whole tree holds but for [tree.QuotaPath], so that the root's quota costs no walk.
+	// total is the usage of the whole tree except [tree.QuotaPath], so that the root's quota costs no walk.
 	total tree.Usage
-	// walked counts the entries that the transaction has looked at for new quotas.
+	// walked counts the entries that the transaction has visited for new quotas.
 	walked int
 }
 
-// add counts entries and bytes for each quota above path, and for that of path itself.
+// add adds entries and bytes to the quota of path and to each quota above.
 func (y *tally) add(path string, count, bytes int64) {
 	y.total.Count += count
 	y.total.Bytes += bytes
@@ -39,7 +39,7 @@ func (y *tally) add(path string, count, bytes int64) {
 	})
 }
 
-// above calls f for the quota of path and for those of the entries above it, until f returns false.
+// above calls f for the quota of path and each quota above, until f returns false.
 func (y *tally) above(path string, f func(*counted) bool) {
 	if len(y.byPath) == 0 {
 		return
@@ -58,7 +58,7 @@ func (y *tally) mark(c *counted) {
 	}
 }
 
-// account counts a change of the entry at path for the quotas, or changes the quota that the entry defines.
+// account counts a change of the entry at path for the quotas, or updates the quota that the entry defines.
 func (y *tally) account(path string, old, now *entry) {
 	if tree.InQuotas(path) {
 		if y.byPath != nil {
@@ -78,8 +78,8 @@ func (y *tally) account(path string, old, now *entry) {
 	}
 }
 
-// define sets a quota to what the entry at path says, or turns it off if the entry is gone. The quota has been counted
-// before (see measure).
+// define sets a quota to the limits in the entry at path, or turns the quota off if the entry is gone. measure has
+// counted the quota before.
 func (y *tally) define(path string, e *entry) {
 	of, ok := tree.QuotaOf(path, tree.QuotaLimitsName)
 	if !ok {
@@ -92,8 +92,8 @@ func (y *tally) define(path string, e *entry) {
 	y.mark(c)
 }
 
-// mayDefine refuses data that says no limits at a path that needs them, and a new quota whose subtree is too large. A
-// new quota has its subtree counted.
+// mayDefine refuses invalid data at a path of limits, and a new quota whose subtree is too large. It counts the subtree
+// of a new quota.
 func (y *tally) mayDefine(r *Root, path string, data []byte) *tree.RefusedError {
 	of, ok := tree.QuotaOf(path, tree.QuotaLimitsName)
 	if !ok {
@@ -114,11 +114,11 @@ func (y *tally) mayDefine(r *Root, path string, data []byte) *tree.RefusedError 
 	}
 	c := &counted{Quota: Quota{Path: of, Used: used}}
 	y.byPath[of] = c
-	y.mark(c) // so that it goes if the transaction is refused
+	y.mark(c) // so that flush removes the quota if the transaction is refused
 	return nil
 }
 
-// measure counts what the subtree of an entry holds; false if that takes the transaction above its bound.
+// measure returns the usage of an entry's subtree; false if the count exceeds the transaction's bound.
 func (y *tally) measure(r *Root, path string) (used tree.Usage, ok bool) {
 	switch {
 	case path == tree.Root:
@@ -147,8 +147,8 @@ func (y *tally) measure(r *Root, path string) (used tree.Usage, ok bool) {
 	return used, y.walked <= tree.MaxQuotaWalk
 }
 
-// mayGrow refuses what would pass a hard limit of a quota, with the quota, the limit and the value. Soft limits only
-// tell, as in ZooKeeper. What gets smaller may still be above a limit.
+// mayGrow refuses a change that would exceed a hard limit, with the quota, the limit and the value. Soft limits only
+// report, as in ZooKeeper. A change that shrinks the subtree is never refused, also above a limit.
 func (y *tally) mayGrow(path string, count, bytes int64) (refused *tree.RefusedError) {
 	if tree.InQuotas(path) {
 		return nil
@@ -169,9 +169,9 @@ func (y *tally) mayGrow(path string, count, bytes int64) (refused *tree.RefusedE
 	return refused
 }
 
-// settle brings what roots show of quotas, and the digest, up to date. It ends each transaction: a quota that many
-// changes have counted for costs once.
-func (y *tally) settle(r *Root, digest Digest) {
+// flush updates the quotas in roots, and the digest, at the end of a transaction. So a quota costs one update, however
+// many changes it counted.
+func (y *tally) flush(r *Root, digest Digest) {
 	for _, c := range y.dirty {
 		y.show(c, r, digest)
 	}
@@ -180,7 +180,7 @@ func (y *tally) settle(r *Root, digest Digest) {
 	y.walked = 0
 }
 
-// show brings what roots show of one quota, and the digest, up to date.
+// show updates one quota in roots and in the digest.
 func (y *tally) show(c *counted, r *Root, digest Digest) {
 	c.dirty = false
 	was, existed := r.quotas.Get(c.Path)
@@ -199,8 +199,8 @@ func (y *tally) show(c *counted, r *Root, digest Digest) {
 	r.quotas.Set(c.Path, c.Quota)
 }
 
-// recount makes the quotas of a tree from its entries (D7). It calls step for each entry and each quota of a walk, and
-// returns the error of step.
+// recount computes the quotas of a tree from its entries (D7 tree snapshots). It calls step for each entry and each
+// quota of a walk, and returns the error of step.
 func (y *tally) recount(r *Root, digest Digest, step func() error) error {
 	y.byPath = map[string]*counted{}
 	for levels := 1; levels <= tree.MaxDepth-tree.Depth(tree.QuotaPath); levels++ {
@@ -246,7 +246,7 @@ func (y *tally) recount(r *Root, digest Digest, step func() error) error {
 	return nil
 }
 
-// restoreQuota begins the quota that the entry at path defines, if it does.
+// restoreQuota adds the quota that the entry at path defines, if any.
 func (y *tally) restoreQuota(path string, e *entry) error {
 	of, ok := tree.QuotaOf(path, tree.QuotaLimitsName)
 	if !ok {

@@ -6,14 +6,14 @@ import (
 	"holdfast/tree"
 )
 
-// siblings counts children while the entries of a tree go by in the order of their keys: all children of an entry are
-// neighbours, and come after it.
+// siblings counts children during a scan of a tree's entries in the order of their keys: all children of an entry are
+// neighbours, and come after the entry.
 type siblings struct {
 	root *Root
-	// parent is the key of the present entry's parent, and seen how many of its children there were so far.
+	// parent is the key of the present entry's parent, and seen the number of its children so far.
 	parent string
 	seen   uint32
-	// declared is the number of children that all entries claim to have.
+	// declared is the sum of the numbers of children in all entries.
 	declared uint64
 }
 
@@ -30,13 +30,13 @@ func (s *siblings) child(parent string) error {
 	case above == nil:
 		return fmt.Errorf("has no parent")
 	case !above.mayHaveChildren():
-		return fmt.Errorf("has a parent that is %v", above.kind)
+		return fmt.Errorf("is below an entry of kind %v", above.kind)
 	}
 	s.seen++
 	return nil
 }
 
-// last checks the number of the children of one parent: there are no more.
+// last compares the children of one parent with the parent's number, after the last child.
 func (s *siblings) last() error {
 	if s.parent == "" {
 		return nil
@@ -47,7 +47,7 @@ func (s *siblings) last() error {
 	return nil
 }
 
-// end checks all numbers together, so that no entry without any child claims to have one.
+// end compares the total, so that an entry without children cannot have a wrong number.
 func (s *siblings) end() error {
 	if err := s.last(); err != nil {
 		return fmt.Errorf("tree: %w", err)
@@ -58,7 +58,7 @@ func (s *siblings) end() error {
 	return nil
 }
 
-// verifyRun is the number of entries that Verify looks at in a row, in some milliseconds of a processor.
+// verifyRun is the number of entries that Verify checks between two pauses: a few milliseconds of a processor.
 const verifyRun = 5000
 
 // pacer calls pace after every verifyRun steps.
@@ -75,13 +75,13 @@ func (p *pacer) step() error {
 	return nil
 }
 
-// Verify computes anew what a tree keeps about its entries, and returns an error that names the first difference: the
-// numbers of children, owners with their indexes and what their ephemerals weigh, what ends by itself (I12), what quotas
-// have counted (I16), and how much memory the entries take. It adds everything that the state's digest holds of the tree
-// to digest, so that damaged memory shows there.
+// Verify computes anew everything that a tree keeps about its entries, and returns an error that names the first
+// difference: the numbers of children, the owners with their indexes and the weights of their ephemerals, the entries
+// that end by themselves (I12 no orphans), the usage of quotas (I16 counts), and the memory of the entries. It adds the
+// tree's part of the state's digest to digest, so that damaged memory shows there.
 //
 // alive reports whether a session exists. Verify calls pace after every few thousand entries of each walk, and returns
-// its error. It may run beside the writer of the tree.
+// its error. It may run concurrently with the writer of the tree.
 func (r *Root) Verify(digest Digest, alive func(owner uint64) bool, pace func() error) error {
 	v := verifier{
 		root: r, digest: digest, alive: alive, pacer: pacer{pace: pace}, children: siblings{root: r},
@@ -105,16 +105,16 @@ func (r *Root) Verify(digest Digest, alive func(owner uint64) bool, pace func() 
 	return v.indexes()
 }
 
-// verifier is a verification under way.
+// verifier is the state of one Verify.
 type verifier struct {
 	root     *Root
 	digest   Digest
 	alive    func(uint64) bool
 	pacer    pacer
 	children siblings
-	// owned and ending count the entries that the indexes must have.
+	// owned and ending count the entries that must be in the indexes.
 	owned, ending int
-	// kept is how much memory the entries take, with the lists that they have.
+	// kept is the memory of the entries with their lists.
 	kept    int64
 	lists   map[*interned]struct{}
 	scratch []byte
@@ -146,13 +146,13 @@ func (v *verifier) entry(key string, e *entry) error {
 	if e.ends() {
 		v.ending++
 		if _, ok := v.root.dueSoon.Get(numbered(e.turn(), key)); !ok {
-			return fmt.Errorf("is not in the index of what ends at %d ms", e.dueMS)
+			return fmt.Errorf("is not in the index of entries that end at %d ms", e.dueMS)
 		}
 	}
 	return nil
 }
 
-// indexes checks that the indexes have nothing else, and counts for the quotas.
+// indexes checks that the indexes have no other entries, and counts for the quotas.
 func (v *verifier) indexes() error {
 	r := v.root
 	if has := r.owned.Len(); has != v.owned {
@@ -162,7 +162,7 @@ func (v *verifier) indexes() error {
 		return err
 	}
 	if has := r.dueSoon.Len(); has != v.ending {
-		return fmt.Errorf("tree: the index of what ends has %d entries, want %d", has, v.ending)
+		return fmt.Errorf("tree: the index of ending entries has %d entries, want %d", has, v.ending)
 	}
 	if r.bytes != v.kept {
 		return fmt.Errorf("tree: the entries take %d bytes, and %d are counted", v.kept, r.bytes)
@@ -186,8 +186,8 @@ func (v *verifier) indexes() error {
 	return err
 }
 
-// weights checks what the ephemerals of each session are counted for (U2): the index of owners has those of one session
-// next to each other.
+// weights checks the count and weight of each session's ephemerals (U2 weight). The index of owners has the ephemerals
+// of one session next to each other.
 func (v *verifier) weights() (err error) {
 	r := v.root
 	var owner uint64

@@ -25,7 +25,7 @@ func verified(t *rapid.T, r *store.Root, digest bag) {
 	}
 }
 
-// TestVerify: a verification names an owner that has ended, and ends when it is told to.
+// TestVerify: a verification names an owner that has ended, and ends on request.
 func TestVerify(t *testing.T) {
 	ops := []tree.Op{tree.Create{Path: "/lock", Kind: tree.Ephemeral}}
 	for range 9_000 {
@@ -46,8 +46,9 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// TestVerifyPacesEveryWalk: a tree with a quota is walked twice, and its ephemerals besides. Each walk calls pace, and ends
-// with the error of pace. Otherwise a scrub of a large tree takes a processor for seconds, and no shutdown ends it.
+// TestVerifyPacesEveryWalk: a tree with a quota is walked twice, and its ephemerals once more. Each walk calls pace,
+// and ends with the error of pace. Otherwise a scrub of a large tree occupies a processor for seconds, and no shutdown
+// ends it.
 func TestVerifyPacesEveryWalk(t *testing.T) {
 	ops := []tree.Op{tree.Create{Path: "/zookeeper/quota/a/zookeeper_limits", Kind: tree.Persistent, Parents: true}}
 	for range 9_000 {

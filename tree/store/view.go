@@ -9,7 +9,7 @@ import (
 	"holdfast/tree"
 )
 
-// view is a frozen tree as a client's principals may read it.
+// view is a frozen tree with the permissions of a client's principals.
 type view struct {
 	root       *Root
 	principals []tree.Principal
@@ -44,8 +44,7 @@ func (v view) Get(path string) (tree.Node, error) {
 	return v.root.node(path, e), nil
 }
 
-// Exists returns what is known of an entry besides its data; false if there is none. It needs Read of an entry that
-// exists.
+// Exists returns the stat of an entry; false if there is none. It needs Read of an entry that exists.
 func (v view) Exists(path string) (stat tree.Stat, exists bool, err error) {
 	e, err := v.readable("exists", path, tree.Read)
 	switch {
@@ -57,8 +56,8 @@ func (v view) Exists(path string) (stat tree.Stat, exists bool, err error) {
 	return v.root.stat(path, e), true, nil
 }
 
-// ACL returns the access list in force for an entry. It needs Read or Admin. Without Admin the secrets of digests are
-// hidden (P2).
+// ACL returns the access list in force for an entry. It needs Read or Admin. Without Admin it hides the secrets of
+// digests (P2 access lists).
 func (v view) ACL(path string) (tree.AccessList, error) {
 	e, err := v.readable("get ACL", path, tree.Read, tree.Admin)
 	if err != nil {
@@ -71,7 +70,7 @@ func (v view) ACL(path string) (tree.AccessList, error) {
 	return tree.AccessList{ACL: list, Inherited: e.acl == nil, Stat: v.root.stat(path, e)}, nil
 }
 
-// masked returns a list with the hashes of digests hidden, as ZooKeeper shows them.
+// masked returns a list with hidden hashes of digests, as ZooKeeper shows them.
 func masked(list tree.ACL) tree.ACL {
 	list = slices.Clone(list)
 	for i, g := range list {
@@ -83,9 +82,9 @@ func masked(list tree.ACL) tree.ACL {
 	return list
 }
 
-// CheckFence returns the session that owns the ephemeral at path, if token is its fencing token: the stamp that made it
-// (F1). Otherwise it refuses: the lock is gone, or another session has it. It needs Read. The answer is as linearizable
-// as the root.
+// CheckFence returns the session that owns the ephemeral at path, if token is its fencing token: the stamp of its
+// creation (H1 fencing tokens). It refuses otherwise: the lock is gone, or another session holds it. It needs Read. The
+// answer is as linearizable as the root.
 func (v view) CheckFence(path string, token tree.Stamp) (owner uint64, err error) {
 	e, err := v.readable("check fence", path, tree.Read)
 	switch {
@@ -101,5 +100,5 @@ func (v view) CheckFence(path string, token tree.Stamp) (owner uint64, err error
 			Code: tree.NoNode, Verb: "check fence", Path: path, Detail: fmt.Sprintf("is %v and has no owner", e.kind),
 		}
 	}
-	return e.owner, nil // an ephemeral exists no longer than its owner (I12)
+	return e.owner, nil // an ephemeral never outlives its owner (I12 no orphans)
 }

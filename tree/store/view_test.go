@@ -201,7 +201,7 @@ func TestEphemeralsPage(t *testing.T) {
 
 // TestCheckFence: a token is good while its owner holds the lock, and never again.
 func TestCheckFence(t *testing.T) {
-	lock := tree.Create{Path: "/lock", Kind: tree.Ephemeral, Linger: time.Second}
+	lock := tree.Create{Path: "/lock", Kind: tree.Ephemeral, LockDelay: time.Second}
 	built, at := build(t, lock, tree.Create{Path: "/plain", Kind: tree.Persistent})
 	check := func(path string, token tree.Stamp) tree.Code {
 		owner, err := built.Freeze().As(nil).CheckFence(path, token)
@@ -220,7 +220,7 @@ func TestCheckFence(t *testing.T) {
 	at.Stamp++
 	built.ExpireSession(at, 7, nil)
 	if c := check("/lock", first); c != tree.NoNode {
-		t.Errorf("lingering: %v", c)
+		t.Errorf("in its lock-delay: %v", c)
 	}
 	at.Stamp++
 	built.Do(at, tree.Transaction{Then: []tree.Op{tree.Delete{Path: "/lock", Version: tree.Any}, lock}})
@@ -236,7 +236,7 @@ func TestCheckFence(t *testing.T) {
 	}
 }
 
-// TestHiddenDigests: without Admin nobody sees the secret of a digest (P2).
+// TestHiddenDigests: without Admin nobody sees the secret of a digest (P2 access lists).
 func TestHiddenDigests(t *testing.T) {
 	acl := tree.ACL{
 		{Permissions: tree.All, Scheme: tree.Digest, ID: "joe:secret"},

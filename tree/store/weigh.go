@@ -1,6 +1,6 @@
 package store
 
-// OwnedWeight returns the weight of the removal of all that a session owns (U2).
+// OwnedWeight returns the weight of removing all entries of a session (U2 weight).
 func (r *Root) OwnedWeight(owner uint64) int { return r.ephemeralsOf(owner).weight }
 
 func (r *Root) ephemeralsOf(owner uint64) ephemerals {
@@ -8,7 +8,7 @@ func (r *Root) ephemeralsOf(owner uint64) ephemerals {
 	return e
 }
 
-// ephemerals are those of a session: their number, and the weight of their removal.
+// ephemerals has the number of a session's ephemerals, and the weight of their removal.
 type ephemerals struct{ count, weight int }
 
 func (e ephemerals) plus(count, weight int) ephemerals {

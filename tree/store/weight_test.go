@@ -14,7 +14,7 @@ import (
 	"holdfast/tree/store"
 )
 
-// load is a transaction of some shape; round tells one from the next.
+// load is a transaction of some shape; round distinguishes one from the next.
 type load struct {
 	name string
 	of   func(round int) tree.Transaction
@@ -184,8 +184,8 @@ func threadTime(t *testing.T) time.Duration {
 	return time.Duration(at.Nano())
 }
 
-// U2: the weight of a transaction, and of an end with its will, follows what it costs, whatever its shape. Costs are the
-// least processor time of some rounds, and are compared with that of plain creates in the same run.
+// U2: the weight of a transaction, and of an end with its will, follows what it costs, whatever its shape. Costs are
+// the least processor time of some rounds, and are compared with that of plain creates in the same run.
 func TestWeightsFollowCosts(t *testing.T) {
 	const most = 3
 	runtime.LockOSThread()

@@ -35,7 +35,7 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// BenchmarkHeap tells the live heap of an idle session that has written, among a million.
+// BenchmarkHeap reports the live heap of an idle session that has written, among a million.
 func BenchmarkHeap(b *testing.B) {
 	before := heap()
 	table := filled(b)
@@ -49,7 +49,7 @@ func BenchmarkHeap(b *testing.B) {
 	runtime.KeepAlive(table)
 }
 
-// BenchmarkWrite takes and keeps writes of random sessions among a million, each acknowledging the one before it. 256
+// BenchmarkWrite accepts and keeps writes of random sessions among a million, each acknowledging the one before it. 256
 // of them share a log entry: the table is frozen after these.
 func BenchmarkWrite(b *testing.B) {
 	table := filled(b)
@@ -59,7 +59,7 @@ func BenchmarkWrite(b *testing.B) {
 	for b.Loop() {
 		id := 1 + random.Uint64N(many)
 		w, _ := table.Writer(id)
-		if v, _ := table.Take(id, w.Applied+1, w.Applied); v != writers.Apply {
+		if v, _ := table.Admit(id, w.Applied+1, w.Applied); v != writers.Apply {
 			b.Fatal(v)
 		}
 		table.Keep(id, w.Applied+1, "", make([]byte, 16))
@@ -69,14 +69,14 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-// BenchmarkPipeline takes and keeps writes of one session with 255 of them unacknowledged.
+// BenchmarkPipeline accepts and keeps writes of one session with 255 of them unacknowledged.
 func BenchmarkPipeline(b *testing.B) {
 	table := writers.New(&summed{}, writers.DefaultLimits())
 	b.ReportAllocs()
 	var number uint64
 	for b.Loop() {
 		number++
-		if v, _ := table.Take(1, number, number-min(number, 255)); v != writers.Apply {
+		if v, _ := table.Admit(1, number, number-min(number, 255)); v != writers.Apply {
 			b.Fatal(v)
 		}
 		table.Keep(1, number, "", make([]byte, 16))

@@ -11,7 +11,7 @@ type nothing struct{}
 func (nothing) Add([]byte)    {}
 func (nothing) Remove([]byte) {}
 
-// TestVerifyFindsDamage: a verification names each sum that does not fit what the sessions hold (X3).
+// TestVerifyFindsDamage: a verification names each sum that does not fit what the sessions hold (X3 kept results).
 func TestVerifyFindsDamage(t *testing.T) {
 	count := func(r *Root, principal string, how func(*share)) {
 		s := r.share(principal)
@@ -61,7 +61,7 @@ func TestVerifyFindsDamage(t *testing.T) {
 	}
 }
 
-// TestVerifyEnds: a verification ends when it is told to.
+// TestVerifyEnds: a verification ends on request.
 func TestVerifyEnds(t *testing.T) {
 	table := New(nothing{}, DefaultLimits())
 	table.Keep(7, 1, "a", []byte("abc"))

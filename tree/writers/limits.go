@@ -2,25 +2,26 @@ package writers
 
 import "fmt"
 
-// MaxWill is the size of [Will.Data], at most: a will of 64 KiB (U3), what its form adds to 64 operations, and the
-// principals of the write that set it (P1).
+// MaxWill is the largest size of [Will.Data]: a will of 64 KiB (U3 wills), the overhead of the form for 64 operations,
+// and the principals of the write that set the will (P1 principals).
 const MaxWill = 72 << 10
 
-// resultOverhead counts with each result, in bytes: what the state takes to keep one, beyond its bytes.
+// resultOverhead is the memory that each result costs beyond its bytes.
 const resultOverhead = 32
 
-// Limits bound what is kept of writes (X3). They must be the same at all replicas, and for as long as the log lives:
-// they decide which writes are refused.
+// Limits bound the kept results and wills (X3 kept results). They decide which writes are refused, so they must be the
+// same at all replicas for as long as the log lives.
 //
-// The results of all sessions have a room, and their wills have another one. No principal's sessions may take more of a
-// room than they leave free: one principal gets half of it, each of two a third, and what is left is for those that come.
+// Two budgets exist for all sessions: one for results, one for wills. The sessions of one principal may use at most as
+// much of a budget as they leave free: a single principal gets a half, each of two principals a third, and the rest
+// stays free for newcomers.
 type Limits struct {
-	// Results and Bytes bound the results of one session. A session that holds as many of either gets [Window].
+	// Results and Bytes bound the results of one session. A session at one of these bounds gets [Window].
 	Results int
 	Bytes   uint64
-	// AllResults and AllWills are the rooms, in bytes. Once a principal's results are above its share, a session of it
-	// that holds results of more than Spare bytes gets [Window], and no write of it is taken whose result may have more
-	// than Large bytes. A will that is above the share is refused.
+	// AllResults and AllWills are the budgets, in bytes. When a principal's results exceed its share, each session of
+	// the principal with results of more than Spare bytes gets [Window], and the principal's writes with a possible
+	// result of more than Large bytes are refused. A will above the share is refused.
 	AllResults, AllWills, Spare, Large uint64
 }
 
@@ -31,19 +32,19 @@ func DefaultLimits() Limits {
 	}
 }
 
-// SetLimits sets the limits of an empty table, or of a restored one before it takes its first write. What it has stays,
-// also above them.
+// SetLimits sets the limits of an empty table, or of a restored table before its first write. Existing results and
+// wills stay, even above the limits.
 func (t *Table) SetLimits(l Limits) { t.limits = l }
 
-// LimitError says which limit a will would exceed. The refusal is a result like any other: all replicas come to the
-// same one (W2).
+// LimitError names the limit that a will would exceed. The refusal is a result: all replicas compute the same one (W2
+// the state decides).
 type LimitError struct {
-	// Field names what is too large.
+	// Field names the value that is too large.
 	Field string
-	// Has is its size in bytes, and Most what there is room for.
-	Has, Most uint64
+	// Has is the size of the value in bytes, and Max the largest size that fits.
+	Has, Max uint64
 }
 
 func (e *LimitError) Error() string {
-	return fmt.Sprintf("%s has %d bytes: at most %d are possible", e.Field, e.Has, e.Most)
+	return fmt.Sprintf("%s has %d bytes: at most %d are possible", e.Field, e.Has, e.Max)
 }

@@ -13,12 +13,12 @@ import (
 
 func everybody(uint64) bool { return true }
 
-// write takes the next number of a session, which must be free, and keeps a result of so many bytes. The principal of a
-// session is principalOf.
+// write applies the next number of a session, which must be free, and keeps a result of so many bytes. The principal of
+// a session is principalOf.
 func write(tb testing.TB, table *writers.Table, session, acked uint64, size int) {
 	tb.Helper()
 	w, _ := table.Writer(session)
-	if v, _ := table.Take(session, w.Applied+1, acked); v != writers.Apply {
+	if v, _ := table.Admit(session, w.Applied+1, acked); v != writers.Apply {
 		tb.Fatalf("write %d of session %d gets %v", w.Applied+1, session, v)
 	}
 	table.Keep(session, w.Applied+1, principalOf(session), make([]byte, size))
@@ -35,7 +35,7 @@ func setWill(table *writers.Table, session uint64, size int) error {
 func refused(t *testing.T, table *writers.Table, session, acked uint64) {
 	t.Helper()
 	before, _ := table.Writer(session)
-	if v, _ := table.Take(session, before.Applied+1, acked); v != writers.Window {
+	if v, _ := table.Admit(session, before.Applied+1, acked); v != writers.Window {
 		t.Errorf("session %d gets %v, want WINDOW", session, v)
 	}
 	if w, _ := table.Writer(session); w.Applied != before.Applied {
@@ -60,8 +60,8 @@ func TestWindow(t *testing.T) {
 	write(t, table, 2, 2, 0)
 }
 
-// TestShareOfResults: one principal may have half of the room. Above that its sessions that hold little write on, and those
-// that hold more do once they acknowledge. Others have what is left.
+// TestShareOfResults: one principal may have half of the memory. Above that its sessions that hold little write on, and
+// those that hold more do once they acknowledge. Others have what is left.
 func TestShareOfResults(t *testing.T) {
 	limits := writers.DefaultLimits()
 	limits.AllResults = 120_000
@@ -103,8 +103,8 @@ func TestShareOfResults(t *testing.T) {
 	}
 }
 
-// TestShareOfWills: one principal may fill half of the room with wills. The refusal names what it may have, and nothing
-// changes. Wills keep nobody from writing, and others have what is left.
+// TestShareOfWills: one principal may fill half of the memory with wills. The refusal names the principal's limit, and
+// nothing changes. Wills keep nobody from writing, and others have what is left.
 func TestShareOfWills(t *testing.T) {
 	limits := writers.DefaultLimits()
 	limits.AllWills, limits.AllResults = 200_000, 1000
@@ -114,16 +114,16 @@ func TestShareOfWills(t *testing.T) {
 	}
 	err := setWill(table, 2, writers.MaxWill)
 	var limit *writers.LimitError
-	if !errors.As(err, &limit) || limit.Field != "will" || limit.Most != 100_000-writers.MaxWill {
+	if !errors.As(err, &limit) || limit.Field != "will" || limit.Max != 100_000-writers.MaxWill {
 		t.Fatalf("a will without room: %v", err)
 	}
 	if _, ok := table.Will(2); ok {
 		t.Error("a refused will is there")
 	}
-	if err = setWill(table, 2, int(limit.Most)); err != nil {
+	if err = setWill(table, 2, int(limit.Max)); err != nil {
 		t.Errorf("a will as large as the room: %v", err)
 	}
-	if err = setWill(table, 3, 1); !errors.As(err, &limit) || limit.Most != 0 {
+	if err = setWill(table, 3, 1); !errors.As(err, &limit) || limit.Max != 0 {
 		t.Errorf("a will above the share: %v", err)
 	}
 	if err = setWill(table, 1, writers.MaxWill); err != nil {
@@ -139,7 +139,7 @@ func TestShareOfWills(t *testing.T) {
 	if err = setWill(table, 11, 50_000); err != nil {
 		t.Errorf("a will of another principal: %v", err)
 	}
-	if err = setWill(table, 12, 1); !errors.As(err, &limit) || limit.Most != 0 {
+	if err = setWill(table, 12, 1); !errors.As(err, &limit) || limit.Max != 0 {
 		t.Errorf("a will of another principal that has as much as is left: %v", err)
 	}
 	if err = setWill(table, 21, 25_000); err != nil {
@@ -169,7 +169,7 @@ func TestNoGarbage(t *testing.T) {
 	runtime.KeepAlive(table)
 }
 
-// TestFrozenReaders: readers of frozen tables see what was there, while the table goes on. The race detector watches.
+// TestFrozenReaders: readers of frozen tables see the frozen state, while the table changes. The race detector watches.
 func TestFrozenReaders(t *testing.T) {
 	table := writers.New(bag{}, writers.DefaultLimits())
 	var readers sync.WaitGroup

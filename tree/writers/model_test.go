@@ -18,7 +18,7 @@ func small() writers.Limits {
 	return writers.Limits{Results: 5, Bytes: 400, AllResults: 1400, AllWills: 1400, Spare: 100, Large: 50}
 }
 
-// history takes steps in a table and in the plain one, and requires that both do the same.
+// history makes steps in a table and in the plain one, and requires that both do the same.
 type history struct {
 	table  *writers.Table
 	digest bag
@@ -71,7 +71,7 @@ func (h *history) step(t *rapid.T) {
 }
 
 func (h *history) write(t *rapid.T, session, number, acked uint64) {
-	verdict, result := h.table.Take(session, number, acked)
+	verdict, result := h.table.Admit(session, number, acked)
 	if v, r := h.want.take(session, number, acked); v != verdict || r != string(result) {
 		t.Fatalf("take %d: %v %q, want %v %q", number, verdict, result, v, r)
 	}
@@ -109,7 +109,7 @@ func (h *history) bequeath(t *rapid.T, session uint64, principal string) {
 		t.Fatalf("set a will of %d bytes: %v, want taken %v", len(will.Data), err, taken)
 	}
 	var limit *writers.LimitError
-	if err != nil && (!errors.As(err, &limit) || limit.Has <= limit.Most) {
+	if err != nil && (!errors.As(err, &limit) || limit.Has <= limit.Max) {
 		t.Fatalf("refused with %v", err)
 	}
 }
@@ -205,7 +205,7 @@ func TestNumbersAtTheEndOfTheRange(t *testing.T) {
 		t.Fatal(err)
 	}
 	table := r.Table()
-	if v, _ := table.Take(1, newest, 0); v != writers.Apply {
+	if v, _ := table.Admit(1, newest, 0); v != writers.Apply {
 		t.Fatalf("the last number gets %v", v)
 	}
 	table.Keep(1, newest, "", []byte("y"))
@@ -213,11 +213,11 @@ func TestNumbersAtTheEndOfTheRange(t *testing.T) {
 		0: writers.Unknown, 1: writers.Unknown, newest - 2: writers.Unknown, newest - 1: writers.Repeat,
 		newest: writers.Repeat,
 	} {
-		if got, _ := table.Take(1, number, 0); got != want {
+		if got, _ := table.Admit(1, number, 0); got != want {
 			t.Errorf("number %d gets %v, want %v", number, got, want)
 		}
 	}
-	if got, _ := table.Take(1, newest, newest); got != writers.Unknown {
+	if got, _ := table.Admit(1, newest, newest); got != writers.Unknown {
 		t.Errorf("an acknowledged write gets %v", got)
 	}
 }

@@ -134,7 +134,7 @@ func (p *plain) moved(session uint64) (applied, floor uint64) {
 	return w.applied, w.floor
 }
 
-// setWill reports whether the will is taken.
+// setWill reports whether the will is accepted.
 func (p *plain) setWill(session uint64, principal string, will writers.Will) bool {
 	after := p.clone()
 	w := after.writer(session)

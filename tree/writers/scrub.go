@@ -2,10 +2,10 @@ package writers
 
 import "fmt"
 
-// Verify computes anew what a table keeps about its writers: what each holds, and what the results and wills of all and
-// of each principal weigh (X3). Its error names the first difference. It calls add with all that the digest of the table
-// has, as [Digest.Add] was given it, so that damaged memory shows there, and returns the error of add. add must not keep
-// the bytes. It may run beside the writer of the table.
+// Verify computes anew everything that a table keeps about its writers: each writer's contents, and the weights of
+// results and wills, in total and for each principal (X3 kept results). Its error names the first difference. Verify
+// calls add with everything in the table's digest, so that damaged memory shows there, and returns the error of add.
+// add must not keep the bytes. Verify may run concurrently with the writer of the table.
 func (r *Root) Verify(add func(canonical []byte) error) error {
 	v := verifier{root: r, add: add, shares: map[string]share{}}
 	var err error
@@ -21,7 +21,7 @@ func (r *Root) Verify(add func(canonical []byte) error) error {
 	return v.sums()
 }
 
-// verifier is a verification under way: shares has what was counted so far, without the principals.
+// verifier is the state of one Verify. shares has the counts so far, without the principals.
 type verifier struct {
 	root    *Root
 	add     func(canonical []byte) error
@@ -61,7 +61,7 @@ func (v *verifier) writer(session uint64, w *writer) error {
 	return nil
 }
 
-// sums compares what principals hold, and all.
+// sums compares the shares of the principals, and the total.
 func (v *verifier) sums() (err error) {
 	r := v.root
 	if has, want := r.shares.Len(), len(v.shares); has != want {

@@ -1,28 +1,29 @@
 package writers
 
-// share is what the sessions of one principal hold. Frozen copies have it too, so it is replaced and never changes.
+// share is the part of the results and wills that the sessions of one principal hold. Frozen copies refer to it, so it
+// is immutable.
 type share struct {
-	// principal is the one string that all its writers refer to.
+	// principal is the string to which all writers of the principal refer.
 	principal *string
-	// writers counts the sessions that have written.
+	// writers counts the principal's sessions that have written.
 	writers        int
 	results, wills uint64 // bytes
 }
 
-// share returns what the sessions of a principal hold.
+// share returns the share of a principal.
 func (r *Root) share(principal string) share {
 	s, _ := r.shares.Get(principal)
 	return s
 }
 
-// above reports whether a principal's results leave no room for large ones of it (X3).
+// above reports whether a principal's results exceed its share, so that large results no longer fit (X3 kept results).
 func (t *Table) above(principal string) bool {
 	return t.share(principal).results > t.limits.AllResults-min(t.results, t.limits.AllResults)
 }
 
-// roomForWill returns how large a session's will may be: what the principal then has must not be more than what is left
-// (X3).
-func (t *Table) roomForWill(w *writer, principal string) uint64 {
+// bytesForWill returns the largest size of a session's will that fits: afterwards the principal's wills must not exceed
+// the free part of the budget (X3).
+func (t *Table) bytesForWill(w *writer, principal string) uint64 {
 	had := w.will().size()
 	others, mine := t.wills-had, t.share(principal).wills
 	if w.share != nil && *w.share == principal {
@@ -31,7 +32,7 @@ func (t *Table) roomForWill(w *writer, principal string) uint64 {
 	return (t.limits.AllWills - min(others+mine, t.limits.AllWills)) / 2
 }
 
-// charge counts what a session holds against a principal from now on.
+// charge adds the session's results and will to the share of a principal.
 func (t *Table) charge(w *writer, principal string) {
 	if w.share != nil && *w.share == principal {
 		return
@@ -49,7 +50,7 @@ func (t *Table) charge(w *writer, principal string) {
 	w.share = s.principal
 }
 
-// discharge counts what a session holds against nobody.
+// discharge removes the session's results and will from its principal's share.
 func (t *Table) discharge(w *writer) {
 	if w.share == nil {
 		return
@@ -65,7 +66,7 @@ func (t *Table) discharge(w *writer) {
 	t.shares.Set(*w.share, s)
 }
 
-// count counts more results and wills, of a principal and of all. Less is counted with the two's complement.
+// count adds results and wills to a principal's share and to the totals. A decrease is passed as the two's complement.
 func (t *Table) count(principal *string, results, wills uint64) {
 	s := t.share(*principal)
 	s.results += results

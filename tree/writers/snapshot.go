@@ -6,22 +6,22 @@ import (
 	"slices"
 )
 
-// Record is a session's writer as a snapshot holds it (D7). It says all that the state knows of the writer.
+// Record is a session's writer in a snapshot (D7 tree snapshots), with every field that the state keeps.
 //
-// Its results have fewer than [Limits.Bytes] bytes but for the last one, and its will has at most [MaxWill].
+// All results but the last have fewer than [Limits.Bytes] bytes together. The will has at most [MaxWill] bytes.
 type Record struct {
 	Session uint64
 	Writer
-	// Principal is whose share the results and the will take.
+	// Principal is the principal whose share holds the results and the will.
 	Principal string
-	// Results are those of the numbers above Floor and Acked, up to Applied.
+	// Results are the results of the numbers above Floor and Acked, up to Applied.
 	Results [][]byte
 	// Will is nil if there is none.
 	Will *Will
 }
 
-// Records calls f for all writers, in the order of their sessions, until f returns false. What a record refers to must
-// not be modified.
+// Records calls f for all writers, in the order of their sessions, until f returns false. f must not modify the
+// contents of a record.
 func (r *Root) Records(f func(Record) bool) {
 	r.writers.Scan(func(session uint64, w writer) bool {
 		one := Record{Session: session, Writer: w.Writer, Principal: w.principal(), Will: w.will()}
@@ -32,7 +32,7 @@ func (r *Root) Records(f func(Record) bool) {
 	})
 }
 
-// Restorer makes a table of the records of a snapshot, and refuses records that no table has (D7).
+// Restorer builds a table from the records of a snapshot, and refuses records that no table can have (D7).
 type Restorer struct {
 	table *Table
 	last  uint64
@@ -40,12 +40,12 @@ type Restorer struct {
 	alive func(session uint64) bool
 }
 
-// NewRestorer returns a restorer that has no records yet. alive reports whether a session exists.
+// NewRestorer returns a restorer without records. alive reports whether a session exists.
 func NewRestorer(digest Digest, limits Limits, alive func(session uint64) bool) *Restorer {
 	return &Restorer{table: New(digest, limits), alive: alive}
 }
 
-// Add takes the next record, in the order of [Root.Records]. It owns what the record refers to from then on.
+// Add adds the next record, in the order of [Root.Records]. The restorer then owns the record's contents.
 func (r *Restorer) Add(one Record) error {
 	if err := r.check(&one); err != nil {
 		return fmt.Errorf("writer of session %#x: %w", one.Session, err)
@@ -84,12 +84,13 @@ func (r *Restorer) check(one *Record) error {
 	case uint64(len(one.Results)) != one.Applied-one.low():
 		return fmt.Errorf("has %d results, and numbers for %d", len(one.Results), one.Applied-one.low())
 	case one.Will != nil && len(one.Will.Data) > MaxWill:
-		return &LimitError{Field: "will", Has: uint64(len(one.Will.Data)), Most: MaxWill}
+		return &LimitError{Field: "will", Has: uint64(len(one.Will.Data)), Max: MaxWill}
 	}
 	return r.checkResults(one.Results)
 }
 
-// checkResults says whether results are more than a session may hold: the last one came while there was room.
+// checkResults says whether a session may hold these results. Only the last result may exceed the bound, because it was
+// added while space was left.
 func (r *Restorer) checkResults(results [][]byte) error {
 	limits := r.table.limits
 	if len(results) > limits.Results {
@@ -105,5 +106,5 @@ func (r *Restorer) checkResults(results [][]byte) error {
 	return nil
 }
 
-// Table returns the table once all records are there.
+// Table returns the table after the last record.
 func (r *Restorer) Table() *Table { return r.table }

@@ -23,7 +23,7 @@ func restored(records []writers.Record, alive func(uint64) bool) (*writers.Table
 	return r.Table(), digest, nil
 }
 
-// TestRestore: a table that is made of the records of another one has its digest, and goes on as that one does.
+// TestRestore: a table that is made of the records of another one has its digest, and behaves the same from then on.
 func TestRestore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := newHistory()
@@ -116,7 +116,7 @@ func recordFrom(b []byte) (writers.Record, []byte) {
 	return one, b
 }
 
-// FuzzRestoreRecords: a table that takes records has these and no others, and goes on without a panic.
+// FuzzRestoreRecords: a table that accepts records has these and no others, and continues without a panic.
 func FuzzRestoreRecords(f *testing.F) {
 	f.Add([]byte{1, 3, 1, 2, 1, 10, 0, 2, 1, 0, 0, 1, 5, 2})
 	f.Add([]byte{1, 0xff, 0xfe, 0, 1, 4, 0})
@@ -137,7 +137,7 @@ func FuzzRestoreRecords(f *testing.F) {
 		}
 		for _, one := range taken {
 			for _, number := range []uint64{0, one.Applied, one.Applied + 1, 1<<64 - 1} {
-				if v, _ := table.Take(one.Session, number, number-1); v == writers.Apply {
+				if v, _ := table.Admit(one.Session, number, number-1); v == writers.Apply {
 					table.Keep(one.Session, number, "", []byte("result"))
 				}
 			}

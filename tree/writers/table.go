@@ -6,26 +6,26 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// Digest is a digest of a set of byte strings. It keeps none of them.
+// Digest is a digest of a set of byte strings. It keeps no string.
 type Digest interface {
 	Add(canonical []byte)
 	Remove(canonical []byte)
 }
 
-// Verdict says what becomes of a write (X2, X3).
+// Verdict is the decision about a write (X2 writers, X3 kept results).
 type Verdict uint8
 
 // The verdicts.
 const (
-	// Apply says: the write is next. The state carries it out and calls [Table.Keep], whatever its result is.
+	// Apply: the write is the next one. The state carries it out and calls [Table.Keep], whatever the result.
 	Apply Verdict = 1 + iota
-	// Repeat says: the write's number is taken. The kept result is the answer, and nothing changes.
+	// Repeat: the write's number is used. The answer is the kept result, and nothing changes.
 	Repeat
-	// Unknown says: the write's number is taken, and its result is gone. Nothing changes.
+	// Unknown: the write's number is used, and its result is gone. Nothing changes.
 	Unknown
-	// Gap says: a write before this one is missing. The number stays free.
+	// Gap: an earlier write is missing. The number stays unused.
 	Gap
-	// Window says: the session, or all sessions of its principal, hold too many results. The number stays free.
+	// Window: the session, or all sessions of its principal, hold too many results. The number stays unused.
 	Window
 )
 
@@ -38,11 +38,11 @@ func (v Verdict) String() string {
 	return fmt.Sprintf("verdict %d", uint8(v))
 }
 
-// Table has the writers of all sessions, as the goroutine that applies the log writes them. Not safe for concurrent
-// use. Its digest has the numbers, the results and the wills (D6).
+// Table has the writers of all sessions, for the goroutine that applies the log. Not safe for concurrent use. Its
+// digest covers the numbers, the results and the wills (D6 tree digest).
 //
-// The table knows neither which sessions exist nor their attachments: the caller refuses writes of others (W3), and
-// calls [Table.End] with each session's end.
+// The table does not know which sessions exist, nor their attachments: the caller refuses writes of other sessions and
+// attachments (W3 attachment check), and calls [Table.End] at each session's end.
 type Table struct {
 	Root
 	digest  Digest
@@ -58,17 +58,17 @@ func New(digest Digest, limits Limits) *Table {
 	}
 }
 
-// Freeze returns the writers as they are now, at a cost that does not depend on their number (D8).
+// Freeze returns an immutable copy of the writers, at a cost that does not depend on their number (D8 published roots).
 func (t *Table) Freeze() *Root { return &Root{t.writers.Copy(), t.shares.Copy(), t.results, t.wills} }
 
-// Take decides on a write that a session sends under a number, and returns its kept result with [Repeat]. The result
-// must not be modified. After [Apply] the next call for the session must be [Table.SetWill], [Table.ClearWill] or
-// [Table.Keep], unless the result does not fit ([Table.Fits]).
+// Admit decides about a write with a number, and returns the kept result with [Repeat]. The result must not be
+// modified. After [Apply] the next call for the session must be [Table.SetWill], [Table.ClearWill] or [Table.Keep],
+// unless the result does not fit ([Table.Fits]).
 //
-// acked says that the client has all results up to it. It counts first, whatever the verdict: otherwise a session that
-// has filled its window could never say so with its next write. It may be any number: what is above the newest applied
-// write counts as that write (X2).
-func (t *Table) Take(session, number, acked uint64) (Verdict, []byte) {
+// acked says that the client has all results up to this number. Take processes acked first, whatever the verdict:
+// otherwise a session with a full window could never acknowledge with its next write. acked may be any number: a number
+// above the newest applied write counts as the newest applied write (X2).
+func (t *Table) Admit(session, number, acked uint64) (Verdict, []byte) {
 	t.Acknowledge(session, acked)
 	w := t.get(session)
 	if number <= w.Applied {
@@ -77,7 +77,7 @@ func (t *Table) Take(session, number, acked uint64) (Verdict, []byte) {
 		}
 		return Unknown, nil
 	}
-	if number-1 != w.Applied { // number is above Applied, so it is not 0; Applied + 1 could be
+	if number-1 != w.Applied { // number is above Applied, so it is not 0; Applied + 1 could overflow to 0
 		return Gap, nil
 	}
 	if t.full(&w) {
@@ -86,22 +86,23 @@ func (t *Table) Take(session, number, acked uint64) (Verdict, []byte) {
 	return Apply, nil
 }
 
-// Fits reports whether a principal has room for a result of at most so many bytes (X3): it always has for a small one.
-// Otherwise a session whose results are all acknowledged could keep one of any size, and all sessions together as much
-// as they like. The state asks after [Apply]: a write that does not fit keeps its number free, as with [Window].
-func (t *Table) Fits(principal string, most int) bool {
-	return !t.above(principal) || uint64(most) <= t.limits.Large
+// Fits reports whether a principal's share has space for a result of at most the given size (X3). A small result always
+// fits. Without this check a session could keep one result of any size while all its earlier results are acknowledged,
+// and all sessions together could exceed any bound. The state calls Fits after [Apply]: the number of a write that does
+// not fit stays unused, as with [Window].
+func (t *Table) Fits(principal string, size int) bool {
+	return !t.above(principal) || uint64(size) <= t.limits.Large
 }
 
-// full reports whether a session's results leave no room for another one (X3).
+// full reports whether a session may keep no further result (X3).
 func (t *Table) full(w *writer) bool {
 	results, bytes := w.held()
 	return results >= t.limits.Results || bytes >= t.limits.Bytes || bytes > t.limits.Spare && t.above(w.principal())
 }
 
-// Keep notes that a write took its number, and keeps its result until it is acknowledged (X2, X3). What the session holds
-// counts against the principal from then on. The table owns the result. Keep panics if the number is not the next: the
-// state must ask [Table.Take] first.
+// Keep records that a write has used its number, and keeps its result until the client acknowledges it (X2, X3). The
+// session's results and will then count against the principal. The table owns the result. Keep panics unless the number
+// is the next one: the state must call [Table.Admit] first.
 func (t *Table) Keep(session, number uint64, principal string, result []byte) {
 	w := t.get(session)
 	if number == 0 || number-1 != w.Applied {
@@ -115,8 +116,8 @@ func (t *Table) Keep(session, number uint64, principal string, result []byte) {
 	t.put(session, w, next)
 }
 
-// Acknowledge drops a session's results up to a number. It may be any number, as with [Table.Take]. A session that has
-// not written is left alone.
+// Acknowledge drops a session's results up to a number, which may be any number, as with [Table.Admit]. It ignores a
+// session that has not written.
 func (t *Table) Acknowledge(session, upTo uint64) {
 	w := t.get(session)
 	upTo = min(upTo, w.Applied)
@@ -129,9 +130,9 @@ func (t *Table) Acknowledge(session, upTo uint64) {
 	t.put(session, w, next)
 }
 
-// Moved notes that another client process has taken a session over (X4): what the former one wrote is no answer to the
-// new one. Call it for no other move. It returns the two numbers for the result of the move; both are 0 for a session
-// that has not written.
+// Moved records that another client process has resumed the session (X4 a new instance starts anew): results of the
+// former process must not answer the new process. Call Moved only for such moves. It returns the two numbers for the
+// result of the move; both are 0 for a session without writes.
 func (t *Table) Moved(session uint64) (applied, floor uint64) {
 	w := t.get(session)
 	if w.Floor == w.Applied {
@@ -144,8 +145,9 @@ func (t *Table) Moved(session uint64) (applied, floor uint64) {
 	return next.Applied, next.Floor
 }
 
-// SetWill replaces a session's will (U3), as part of a write of a principal: between [Table.Take] and [Table.Keep]. The
-// table owns the data from then on. The error is that of [Table.CheckWill]; then nothing has changed.
+// SetWill replaces a session's will (U3 wills), as part of a write of a principal: between [Table.Admit] and
+// [Table.Keep]. The table then owns the data. The error is the error of [Table.CheckWill], and nothing has changed
+// then.
 func (t *Table) SetWill(session uint64, principal string, will Will) error {
 	if err := t.CheckWill(session, principal, will); err != nil {
 		return err
@@ -157,29 +159,29 @@ func (t *Table) SetWill(session uint64, principal string, will Will) error {
 	return nil
 }
 
-// CheckWill returns a [LimitError] if the will is too large, or if its principal has no room for it (X3). A session may
-// always replace its will by one that is no larger.
+// CheckWill returns a [LimitError] if the will is too large, or if its principal's share has no space (X3). A session
+// may always replace its will by one that is not larger.
 func (t *Table) CheckWill(session uint64, principal string, will Will) error {
 	size := will.size()
 	if size > MaxWill {
-		return &LimitError{Field: "will", Has: size, Most: MaxWill}
+		return &LimitError{Field: "will", Has: size, Max: MaxWill}
 	}
 	w := t.get(session)
-	had, room := w.will().size(), t.roomForWill(&w, principal)
-	if size > had && size > room {
-		return &LimitError{Field: "will", Has: size, Most: max(room, had)}
+	had, limit := w.will().size(), t.bytesForWill(&w, principal)
+	if size > had && size > limit {
+		return &LimitError{Field: "will", Has: size, Max: max(limit, had)}
 	}
 	return nil
 }
 
-// ClearWill takes back a session's will, if it has one.
+// ClearWill removes a session's will, if it has one.
 func (t *Table) ClearWill(session uint64) {
 	if w := t.get(session); w.will() != nil {
 		t.bequeath(session, w, w, nil)
 	}
 }
 
-// bequeath makes next, with another will, the writer of a session in the place of w; nil is none.
+// bequeath replaces the writer w of a session by next, with another will; nil is no will.
 func (t *Table) bequeath(session uint64, w, next writer, will *Will) {
 	t.removeWill(session, next.share, w.will())
 	t.addWill(session, next.share, will)
@@ -187,7 +189,7 @@ func (t *Table) bequeath(session uint64, w, next writer, will *Will) {
 	t.put(session, w, next)
 }
 
-// Last is what a session's end tells of its writes (X9).
+// Last is a session's part about writes in its death certificate, and its will (X9 writes in the certificate).
 type Last struct {
 	// Applied and Floor go into the certificate. Both are 0 for a session that has not written.
 	Applied, Floor uint64
@@ -195,7 +197,7 @@ type Last struct {
 	Will *Will
 }
 
-// End forgets a session, and returns what its certificate says and its will (X9, U3).
+// End forgets a session, and returns the numbers for its certificate and its will (X9, U3).
 func (t *Table) End(session uint64) Last {
 	w, ok := t.writers.Delete(session)
 	if !ok {
@@ -205,11 +207,11 @@ func (t *Table) End(session uint64) Last {
 	t.removeWill(session, w.share, w.will())
 	t.scratch = w.canonical(t.scratch[:0], session)
 	t.digest.Remove(t.scratch)
-	t.discharge(&writer{share: w.share}) // it holds nothing any more
+	t.discharge(&writer{share: w.share}) // the writer's results and will are already removed
 	return Last{Applied: w.Applied, Floor: w.Floor, Will: w.will()}
 }
 
-// put makes next the writer of a session, in the place of w.
+// put replaces the writer w of a session by next.
 func (t *Table) put(session uint64, w, next writer) {
 	_, had := t.writers.Set(session, next)
 	if had && w.Writer == next.Writer && w.share == next.share {
@@ -223,7 +225,7 @@ func (t *Table) put(session uint64, w, next writer) {
 	t.digest.Add(t.scratch)
 }
 
-// drop drops the results of w that next, which has newer numbers, does not keep.
+// drop drops the results of w that next, with its newer numbers, does not keep.
 func (t *Table) drop(session uint64, w writer, next *writer) {
 	if next.low() == w.low() {
 		return
@@ -240,7 +242,7 @@ func (t *Table) addResult(session uint64, principal *string, number uint64, resu
 	t.digest.Add(t.scratch)
 }
 
-// removeResults takes away the results of w up to a number.
+// removeResults removes the results of w up to a number.
 func (t *Table) removeResults(session uint64, w *writer, upTo uint64) {
 	gone := uint64(0)
 	for number := w.low(); number < upTo; {

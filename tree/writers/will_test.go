@@ -9,8 +9,8 @@ import (
 	"holdfast/tree/writers"
 )
 
-// TestTheLargestWillFits: a will that has all that the tree lets a will have is taken, in the form in which the state
-// keeps it. A will of 64 KiB takes 66 there.
+// TestTheLargestWillFits: a will of the largest allowed size is accepted, in the form in which the state keeps it. A
+// will of 64 KiB has 66 there.
 func TestTheLargestWillFits(t *testing.T) {
 	large := tree.Create{
 		Path: "/a", Kind: tree.Expiring, TTL: tree.MaxTTL, Sequential: true, Parents: true, Data: make([]byte, 900),

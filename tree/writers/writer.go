@@ -5,36 +5,36 @@ import (
 	"slices"
 )
 
-// Writer is what the state keeps of a session that has written (X2).
+// Writer has the numbers of a session that has written (X2 writers).
 type Writer struct {
-	// Applied is the number of the newest write that took its number, 0 if none has.
+	// Applied is the number of the newest write that has used its number; 0 for none.
 	Applied uint64
-	// Floor is what Applied was when another client process took the session over (X4). What became of writes up to it
-	// is unknown to the process that has the session now.
+	// Floor is the value of Applied when another client process took the session over (X4 a new instance starts anew).
+	// The present process cannot know the outcome of writes up to Floor.
 	Floor uint64
-	// Acked says that the client has all results up to it. Neither Floor nor Acked is above Applied.
+	// Acked says that the client has all results up to this number. Floor and Acked are at most Applied.
 	Acked uint64
 }
 
 // low is the number below the first kept result.
 func (w Writer) low() uint64 { return max(w.Floor, w.Acked) }
 
-// Will is what a session leaves to be done at its end (U3).
+// Will is a session's will (U3 wills).
 type Will struct {
 	// Data are the operations and their principals, in at most [MaxWill] bytes.
 	Data []byte
-	// OnClose makes the will apply to a close too, and not to an expiry alone.
+	// OnClose carries the will out on a close too, and not only on an expiry.
 	OnClose bool
 }
 
-// writer is a writer with what it holds. Frozen copies share holding, so it never changes.
+// writer is a writer with its results and will. Frozen copies share holding, so it is immutable.
 type writer struct {
 	Writer
-	holding *holding // nil if there is neither a result nor a will
-	share   *string  // the principal whose share it takes; nil before the first write
+	holding *holding // nil without results and will
+	share   *string  // the principal whose share holds the results and the will; nil before the first write
 }
 
-// principal returns whose share the writer takes.
+// principal returns the principal whose share holds the writer's results and will.
 func (w *writer) principal() string {
 	if w.share == nil {
 		return ""
@@ -42,7 +42,7 @@ func (w *writer) principal() string {
 	return *w.share
 }
 
-// size returns what a will counts for, 0 for nil.
+// size returns the weight of a will; 0 for nil.
 func (w *Will) size() uint64 {
 	if w == nil {
 		return 0
@@ -50,19 +50,19 @@ func (w *Will) size() uint64 {
 	return uint64(len(w.Data))
 }
 
-// holding is what a writer holds beside its numbers. It never changes, but for the room behind results.
+// holding has the results and the will of a writer. It is immutable, except for the spare capacity of results.
 type holding struct {
-	// results are those of the numbers from low + 1 to Applied, without a gap. Only the newest holding of a writer is
-	// appended to, so holdings can share an array: each reads no further than its own results go.
+	// results are the results of the numbers from low + 1 to Applied, without a gap. Only the newest holding of a
+	// writer appends, so holdings can share an array: each reads only its own results.
 	results [][]byte
-	// before counts the results in the array before these. They are garbage that the array still refers to.
+	// before counts the dropped results at the beginning of the array, which still keeps them in memory.
 	before int
 	// bytes is the weight of the results.
 	bytes uint64
 	will  *Will
 }
 
-// weigh returns what a result counts for.
+// weigh returns the weight of a result.
 func weigh(result []byte) uint64 { return uint64(len(result)) + resultOverhead }
 
 // held returns the number of the kept results, and their weight.
@@ -79,7 +79,7 @@ func (w *writer) kept() int {
 	return results
 }
 
-// will returns the will, nil if there is none.
+// will returns the will; nil if there is none.
 func (w *writer) will() *Will {
 	if w.holding == nil {
 		return nil
@@ -109,8 +109,8 @@ func (h *holding) with(result []byte) *holding {
 	return &next
 }
 
-// without returns a holding without its first n results; nil if nothing is left. At most as many dropped results as
-// there are kept ones stay in memory.
+// without returns a holding without its first n results; nil if neither results nor a will remain. The dropped results
+// that stay in memory are at most as many as the kept results.
 func (h *holding) without(n int) *holding {
 	if n == len(h.results) {
 		return h.willAlone()
@@ -146,14 +146,14 @@ func (h *holding) withWill(will *Will) *holding {
 	return &next
 }
 
-// The canonical bytes of a thing begin with a byte for its kind. So no two things have the same bytes.
+// The first byte of canonical bytes is the kind of the value, so that values of different kinds differ.
 const (
 	writerThing = 'w'
 	resultThing = 'r'
 	willThing   = 'l'
 )
 
-// canonical appends what the digest says of a session's writer (D6): its numbers and its principal.
+// canonical appends the bytes of a session's writer for the digest (D6 tree digest): its numbers and its principal.
 func (w *writer) canonical(b []byte, session uint64) []byte {
 	b = be64(append(b, writerThing), session, w.Applied, w.Floor, w.Acked)
 	return append(b, w.principal()...)

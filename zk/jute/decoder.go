@@ -2,22 +2,26 @@ package jute
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"unicode/utf8"
 )
+
+// ErrProtocol is the error of a client that does not speak ZooKeeper's protocol.
+var ErrProtocol = errors.New("not ZooKeeper's protocol")
 
 // FieldError says which field of a record is wrong, and how.
 type FieldError struct{ Field, Why string }
 
 func (e *FieldError) Error() string { return e.Field + " " + e.Why }
 
-// Decoder reads primitives from a frame. The first error stays: what is read behind it is zero.
+// Decoder reads primitives from a frame. The first error stays, and later reads return zero.
 type Decoder struct {
 	rest []byte
 	err  error
 }
 
-// NewDecoder returns a decoder of frame. What it returns does not alias the frame.
+// NewDecoder returns a decoder of frame. Its results do not alias the frame.
 func NewDecoder(frame []byte) *Decoder { return &Decoder{rest: frame} }
 
 // Err returns the first error.
@@ -42,9 +46,9 @@ func (d *Decoder) take(field string, n int) []byte {
 		d.fail(field, "needs %d bytes, and %d are left of the frame", n, len(d.rest))
 		return nil
 	}
-	taken := d.rest[:n]
+	next := d.rest[:n]
 	d.rest = d.rest[n:]
-	return taken
+	return next
 }
 
 // Int reads 32 bits.
@@ -65,7 +69,7 @@ func (d *Decoder) Long(field string) int64 {
 	return int64(binary.BigEndian.Uint64(b)) //nolint:gosec // two's complement on the wire
 }
 
-// Bool reads one byte; anything but 0 is true.
+// Bool reads one byte; every byte but 0 is true.
 func (d *Decoder) Bool(field string) bool {
 	b := d.take(field, 1)
 	return b != nil && b[0] != 0
@@ -106,7 +110,7 @@ func (d *Decoder) String(field string) string {
 	return string(b)
 }
 
-// count reads the length of a vector whose elements take at least size bytes each; null is empty.
+// count reads the length of a vector whose elements have at least size bytes each; null is empty.
 func (d *Decoder) count(field string, size int) int {
 	n := d.Int(field)
 	switch {
@@ -116,7 +120,7 @@ func (d *Decoder) count(field string, size int) int {
 		d.fail(field, "has the length %d: must be -1 or more", n)
 		return 0
 	case int(n) > len(d.rest)/size:
-		d.fail(field, "has %d elements, and the frame has room for %d", n, len(d.rest)/size)
+		d.fail(field, "has %d elements, and the rest of the frame holds at most %d", n, len(d.rest)/size)
 		return 0
 	}
 	return int(n)

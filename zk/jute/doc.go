@@ -5,6 +5,6 @@
 // Integers are big-endian (N-03). A buffer, a string and a vector begin with their length, -1 for null. A record is its
 // fields in order. Trailing bytes of a frame are ignored (N-05).
 //
-// A decoder never allocates more than a small multiple of its input, whatever the input claims: each claimed length is
-// held against what is there.
+// A decoder never allocates more than a small multiple of its input: it checks each claimed length against the rest of
+// the input.
 package jute

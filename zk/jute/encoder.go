@@ -8,10 +8,10 @@ type Encoder struct{ bytes []byte }
 // frameHead is the length of a frame's length.
 const frameHead = 4
 
-// NewFrame returns an encoder that leaves room for the frame's length; see [Encoder.Frame].
+// NewFrame returns an encoder that reserves space for the frame's length; see [Encoder.Frame].
 func NewFrame() *Encoder { return &Encoder{bytes: make([]byte, frameHead, 64)} }
 
-// Bytes returns what was appended.
+// Bytes returns the appended bytes.
 func (e *Encoder) Bytes() []byte { return e.bytes }
 
 // Frame fills in the length of a frame that [NewFrame] began, and returns the frame.
@@ -32,7 +32,7 @@ func (e *Encoder) Long(v int64) {
 
 // Bool appends one byte.
 //
-//nolint:revive // flag-parameter: it is what is encoded
+//nolint:revive // flag-parameter: the value to encode
 func (e *Encoder) Bool(v bool) {
 	b := byte(0)
 	if v {
@@ -65,5 +65,5 @@ func (e *Encoder) Strings(all []string) {
 	}
 }
 
-// Append appends what another encoder has made.
+// Append appends the bytes of another encoder.
 func (e *Encoder) Append(b []byte) { e.bytes = append(e.bytes, b...) }

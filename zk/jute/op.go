@@ -1,6 +1,10 @@
 package jute
 
-import "fmt"
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
 
 // Op is the kind of a request.
 type Op int32
@@ -53,6 +57,9 @@ var opNames = map[Op]string{
 	AddWatch: "addWatch", WhoAmI: "whoAmI", CreateSession: "createSession", CloseSession: "closeSession",
 }
 
+// Ops returns all operations of the protocol.
+func Ops() []Op { return slices.Sorted(maps.Keys(opNames)) }
+
 // String returns the operation's name.
 func (o Op) String() string {
 	if name := opNames[o]; name != "" {
@@ -61,7 +68,7 @@ func (o Op) String() string {
 	return fmt.Sprintf("operation %d", int32(o))
 }
 
-// Requests and replies that are numbered by what they are (N-15).
+// Operation codes (N-15).
 const (
 	EventXid   = -1
 	PingXid    = -2
@@ -107,7 +114,7 @@ const (
 	PersistentSequentialTTL = 6
 )
 
-// Types of a watcher in a removal (N-22), and modes of one that is added.
+// Types of a watcher in a removal (N-22), and modes of an added watch.
 const (
 	ChildrenWatcher  = 1
 	DataWatcher      = 2

@@ -32,7 +32,7 @@ func Reply(xid int32, zxid int64, code Code) *Encoder {
 	return e
 }
 
-// Event returns the frame that tells a watch of a change (N-23).
+// Event returns the frame of a watch's event (N-23).
 func Event(zxid int64, kind int32, path string) []byte {
 	e := Reply(EventXid, zxid, OK)
 	e.Int(kind)
@@ -41,7 +41,7 @@ func Event(zxid int64, kind int32, path string) []byte {
 	return e.Frame()
 }
 
-// Stat is what is told of an entry besides its data: 68 bytes.
+// Stat is an entry's metadata: 68 bytes.
 type Stat struct {
 	Created, Modified        int64
 	CreatedMS, ModifiedMS    int64
@@ -77,14 +77,14 @@ func (e *Encoder) ACLs(all []ACL) {
 	}
 }
 
-// MultiHeader appends what stands before an element of a multi's reply.
+// MultiHeader appends the header of an element of a multi's reply.
 func (e *Encoder) MultiHeader(h MultiHeader) {
 	e.Int(int32(h.Op))
 	e.Bool(h.Done)
 	e.Int(int32(h.Err))
 }
 
-// MultiError appends an element that was refused, or that was not carried out because of another one (N-32).
+// MultiError appends an element that was refused, or was not carried out because another element was refused (N-32).
 func (e *Encoder) MultiError(code Code) {
 	e.MultiHeader(MultiHeader{Op: opError, Err: code})
 	e.Int(int32(code))

@@ -1,40 +1,77 @@
 package core
 
 import (
-	"slices"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 
+	"holdfast/client/internal/core/conn"
+	sessions "holdfast/client/internal/core/session"
+	trees "holdfast/client/internal/core/tree"
 	"holdfast/client/internal/route"
 	"holdfast/session"
-	"holdfast/tree"
 )
 
-// Core is what a client has decided so far. Not safe for concurrent use: one goroutine takes turns with it.
+// Config describes how a client behaves.
+type Config struct {
+	// Instance names the client to the cluster (M1 a resume is a move).
+	Instance uint64
+	// Servers are tried in random order.
+	Servers []string
+	// ConnectTimeout bounds an attempt to connect. HedgeDelay is the wait before a parallel attempt starts.
+	ConnectTimeout, HedgeDelay time.Duration
+	// ReadOnly lets the client stay at a read-only node (N5 read-write nodes first).
+	ReadOnly bool
+	// FailInFlight answers callers with [session.ErrOutcomeUnknown] when the answer to their request can no longer
+	// arrive.
+	FailInFlight bool
+	// OnlyServers keeps the client from addresses that are not in Servers.
+	OnlyServers bool
+	// ResolveNames has host names resolved.
+	ResolveNames bool
+	// Jitter is the source of randomness.
+	Jitter *route.Jitter
+	// Spread, when set, sorts servers so that the connections of a pool use different servers.
+	Spread func(servers []string)
+}
+
+// Core is the state of a client's decisions. Not safe for concurrent use: one goroutine calls its methods.
 type Core struct {
-	answers
-	told Position
+	conns       *conn.Manager
+	sessions    *sessions.Manager
+	tree        *trees.Manager
+	suspensions uint64
+	position    Position // as reported
+	effects     Effects
 }
 
-// New returns the core of a client that holds nothing yet.
+// New returns the core of a client without sessions.
 func New(cfg Config) *Core {
-	c := new(Core)
-	c.cfg, c.sessions, c.opens = cfg, make(map[session.ID]*Session), make(map[*Call]struct{})
-	c.router.Servers, c.router.Spread, c.router.Fresh = slices.Clone(cfg.Servers), cfg.Spread, true
-	return c
+	conns := conn.New(conn.Config{
+		Servers: cfg.Servers, ConnectTimeout: cfg.ConnectTimeout, HedgeDelay: cfg.HedgeDelay, ReadOnly: cfg.ReadOnly,
+		OnlyServers: cfg.OnlyServers, ResolveNames: cfg.ResolveNames, Jitter: cfg.Jitter, Spread: cfg.Spread,
+	})
+	all := sessions.New(sessions.Config{
+		Instance: cfg.Instance, FailInFlight: cfg.FailInFlight, Jitter: cfg.Jitter,
+	}, conns)
+	requests := trees.New(trees.Config{Instance: cfg.Instance, FailInFlight: cfg.FailInFlight}, conns, all)
+	all.SetTree(requests)
+	users := carried{all, requests}
+	conns.SetUser(users, users)
+	return &Core{conns: conns, sessions: all, tree: requests}
 }
 
-// Turn takes what happened before the moment at, in its order, and returns what is to be done about it. Nothing, or
-// nil, stands for the passing of time. Several inputs are decided one after the other, as in a turn for each of them.
-// The effects are good until the next turn.
+// Turn processes inputs from before the moment at, in their order, and returns the effects to carry out. A turn without
+// inputs, or with nil, only advances the time. Several inputs have the effect of one turn each. The effects are valid
+// until the next turn.
 func (c *Core) Turn(at Moment, happened ...Input) *Effects {
-	c.effects.reset()
-	c.look(at)
-	c.checkSessions()
-	for _, in := range happened { // a node whose answer waits in the turn is not silent
+	c.conns.Effects.Reset()
+	c.sessions.Effects.Reset()
+	c.tree.Effects.Reset()
+	c.begin(at)
+	for _, in := range happened { // a node whose message waits in the turn is not silent
 		if m, ok := in.(Received); ok {
-			m.Conn.window.Heard(c.now)
+			c.conns.ReceivedEarly(m.Conn)
 		}
 	}
 	for i, in := range happened {
@@ -46,143 +83,97 @@ func (c *Core) Turn(at Moment, happened ...Input) *Effects {
 		}
 	}
 	c.step()
-	c.tell()
-	c.effects.WakeAt = c.wakeAt()
+	return c.result()
+}
+
+// begin records the time, and handles what depends only on the time.
+func (c *Core) begin(at Moment) {
+	c.conns.SetTime(at.Now, at.Suspensions)
+	c.conns.RecordKnown(at.Known)
+	if at.Suspensions != c.suspensions {
+		c.suspensions = at.Suspensions
+		c.conns.Log(hclog.Warn, "machine was suspended: promises are void")
+		c.sessions.Suspended()
+	}
+	c.sessions.CheckPromises()
+}
+
+func (c *Core) step() {
+	c.conns.Advance()
+	for _, on := range [...]*conn.Conn{c.conns.Current(), c.conns.Candidate()} {
+		if on != nil {
+			c.sessions.Touch(on)
+			c.conns.Pump(on)
+		}
+	}
+	c.tree.Send()
+}
+
+// result collects the effects of the turn.
+func (c *Core) result() *Effects {
+	e := Effects{
+		Conns: c.conns.Effects, Sessions: c.sessions.Effects, Tree: c.tree.Effects,
+		Load:   Load{Sessions: c.sessions.Len(), Writes: c.conns.AcceptsWrites()},
+		WakeAt: route.Earliest(c.conns.WakeAt(), route.Earliest(c.sessions.WakeAt(), c.tree.WakeAt())),
+	}
+	var now Position
+	if current := c.conns.Current(); current != nil {
+		e.Load.Server = current.Server
+		now = Position{current.Address, current.State()}
+	}
+	former := c.position
+	e.Moved = now.Address != former.Address || now.State.Node != former.State.Node ||
+		now.State.Mode != former.State.Mode
+	if e.Moved {
+		c.position = now
+	}
+	e.Position = c.position
+	c.effects = e
 	return &c.effects
 }
 
-// Holds reports whether the client holds a session, or is taking hold of it.
-func (c *Core) Holds(id session.ID) bool { return c.sessions[id] != nil }
+// Holds reports whether the client holds a session, or a caller is resuming it.
+func (c *Core) Holds(id session.ID) bool { return c.sessions.HoldsID(id) }
 
-// Position returns where the connection is.
-func (c *Core) Position() Position { return c.told }
+// Position returns where the client is.
+func (c *Core) Position() Position { return c.position }
 
-// look takes the time. After a suspension all promises are dropped and the sessions touched at once (S5).
-func (c *Core) look(at Moment) {
-	c.now = at.Now
-	c.seenElsewhere(at)
-	if at.Suspensions == c.suspensions {
-		return
-	}
-	c.suspensions = at.Suspensions
-	c.effects.log(hclog.Warn, "machine was suspended: promises are void")
-	for _, h := range c.sessions {
-		c.lapse(h)
-	}
-	if c.cur != nil && len(c.sessions) > 0 {
-		c.cur.touchAt = c.now
-	}
-}
-
-// step brings everything forward that can be done now.
-func (c *Core) step() {
-	if c.idle() {
-		c.rest()
-	} else {
-		if c.stayed && c.cur != nil {
-			c.rejoin()
-			c.queueOpens()
-		}
-		c.settleFor(c.cur)
-		c.checkConns()
-		c.advance()
-		c.learn()
-	}
-	c.stayed = false
-	for _, on := range []*Conn{c.cur, c.next} {
-		if on != nil {
-			c.touch(on)
-			c.pump(on)
-		}
-	}
-	if c.forest != nil {
-		c.tend()
-	}
-}
-
-// rest keeps the connection, if there is one, for what comes next.
-func (c *Core) rest() {
-	c.endMove()
-	switch {
-	case c.cur == nil:
-	case c.cur.dismissed():
-		c.drop(c.cur, nil)
-	default:
-		c.cur.failing = nil // what comes next has another node looked for anew
-	}
-}
-
-// tell says how much there is to do, and where the connection is, if that is another place than before.
-func (c *Core) tell() {
-	c.effects.Load = Load{Sessions: len(c.sessions), Writes: c.takesWrites()}
-	var now Position
-	if c.cur != nil {
-		c.effects.Load.Server = c.cur.Server
-		now = Position{c.cur.Address, c.cur.state}
-	}
-	former := c.told
-	c.effects.Moved = now.Address != former.Address || now.State.Node != former.State.Node ||
-		now.State.Mode != former.State.Mode
-	if c.effects.Moved {
-		c.told, c.effects.Position = now, now
-	}
-}
-
-// wakeAt returns when there is something to do if nothing arrives; zero for never.
-func (c *Core) wakeAt() time.Time {
-	at := route.Earliest(route.Earliest(c.dueAt, c.learnsAt()), c.forest.wakesAt())
-	if len(c.sessions) > 0 {
-		at = route.Earliest(at, c.now.Add(lookEvery))
-	}
-	if c.next == nil {
-		at = route.Earliest(at, route.Earliest(c.router.WakesAt(len(c.racing)), c.roundEndsAt()))
-	}
-	for _, on := range c.racing {
-		at = route.Earliest(at, on.deadline)
-	}
-	for _, on := range []*Conn{c.cur, c.next} {
-		if on != nil {
-			at = route.Earliest(at, on.deadline)
-			at = route.Earliest(at, on.window.DueAt())
-			at = route.Earliest(at, on.touchDue())
-		}
-	}
-	if c.cur != nil && !c.idle() { // a client that needs nothing leaves no node: nothing would be done about it
-		at = route.Earliest(at, route.Earliest(c.cur.asksAt(), c.cur.stallsAt()))
-	}
-	return at
-}
-
-// Moment is when a turn is taken.
+// Moment is the time of a turn.
 type Moment struct {
 	Now time.Time
-	// Suspensions counts those of the machine that were noticed.
+	// Suspensions counts the detected suspensions of the machine.
 	Suspensions uint64
-	// Seen is the highest index that any node of Cluster has told, also to others who share it (N4).
-	Seen uint64
-	// Cluster is the identity of the cluster that Seen and Stamp are of, 0 until it is known.
-	Cluster uint64
-	// Stamp is the highest stamp of the tree, as Seen.
-	Stamp tree.Stamp
+	// Known is what nodes have reported, also to other clients of the process (N4 seen index).
+	Known conn.Known
 }
 
-// Shut ends everything: nothing happens after it. Nobody is told that there is no connection any more.
-type Shut struct{}
+// Effects are the effects of a turn. The caller carries out Sessions, Tree and Conns in this order, each in the order
+// of its fields and of their elements, then Sessions.Answers, all before the next turn, which reuses the memory.
+// Conns.Known comes first: a read that follows from another effect demands this index.
+type Effects struct {
+	Conns    conn.Effects
+	Sessions sessions.Effects
+	Tree     trees.Effects
+	// Load is input for the client's pool.
+	Load Load
+	// Moved: Position has changed.
+	Moved    bool
+	Position Position
+	// WakeAt is when the next turn is due if nothing happens before; zero for never.
+	WakeAt time.Time
+}
 
-func (Shut) happen(c *Core) {
-	for call := range c.opens {
-		c.effects.settle(call, nil, session.ErrClosed)
-	}
-	for _, h := range c.sessions {
-		c.end(h, session.ErrClosed)
-	}
-	c.fell()
-	for _, on := range append(slices.Clone(c.racing), c.cur, c.next) {
-		if on != nil {
-			c.effects.hangUp(on)
-		}
-	}
-	clear(c.opens)
-	c.racing, c.cur, c.next = nil, nil, nil
-	c.told = Position{}
+// Load is how much a client has to do, and where.
+type Load struct {
+	Sessions int
+	// Writes: the client is at a node that is not known to be read-only.
+	Writes bool
+	// Server is where the client is; empty for none.
+	Server string
+}
+
+// Position is the client's node, and the newest state that the node has reported.
+type Position struct {
+	Address string
+	State   session.NodeState
 }

@@ -10,14 +10,15 @@ import (
 
 func (w *walk) grant(id session.ID, local bool) (session.Session, *holdfastv1.Token, time.Duration) {
 	s := session.Session{
-		ID: id, Timeout: 10 * time.Second, Owner: 1, Attachment: uint64(1 + w.random.IntN(1000)), Local: local,
+		ID: id, Spec: session.Spec{Timeout: 10 * time.Second}, Owner: 1, Attachment: uint64(1 + w.random.IntN(1000)),
+		Local:       local,
 		OpenedIndex: 1, OpenedAt: session.Epoch(),
 	}
 	return s, wire.TokenProto(session.Token{ID: id, Attachment: s.Attachment, Local: local}), w.safe()
 }
 
 func (w *walk) safe() time.Duration {
-	if w.chance(5) {
+	if !w.kind && w.chance(5) {
 		return -1
 	}
 	return time.Duration(w.random.IntN(10000)) * time.Millisecond

@@ -5,7 +5,8 @@ import (
 	"maps"
 	"slices"
 
-	"holdfast/client/internal/window"
+	sessions "holdfast/client/internal/core/session"
+	trees "holdfast/client/internal/core/tree"
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/transport/wire"
@@ -14,27 +15,27 @@ import (
 
 // treeWalk is the part of a walk about the tree: calls and watches that have no end yet, and what callers rely on.
 type treeWalk struct {
-	calls   map[*TreeCall]bool
-	watches map[*Watch]*heardWalk
-	// shown is the highest stamp that the core has said it has seen; clock is the newest one that a node tells.
+	calls   map[*trees.Call]bool
+	watches map[*trees.Watch]*heardWalk
+	// shown is the highest stamp that the core has reported as seen; clock is the newest stamp of a node.
 	shown, clock tree.Stamp
 	// numbers are the highest numbers of writes, sent or applied, by session.
 	numbers map[session.ID]uint64
-	// writes, ahead and events count what was sent, how much of it before an answer to the one before, and what watches
-	// have heard: a walk without them proves nothing.
+	// writes, ahead and events count sent writes, writes sent before the previous answer, and events of watches: a walk
+	// without them proves nothing.
 	writes, ahead, events int
 }
 
-// heardWalk is what a watch has heard.
+// heardWalk records a watch's events.
 type heardWalk struct {
 	started, over bool
-	// unset: a read that has no answer sets it. It cannot be dropped before.
+	// unset: an unanswered read sets it. It cannot be dropped before.
 	unset bool
 }
 
 func newTreeWalk() treeWalk {
 	return treeWalk{
-		calls: map[*TreeCall]bool{}, watches: map[*Watch]*heardWalk{}, numbers: map[session.ID]uint64{}, clock: 1,
+		calls: map[*trees.Call]bool{}, watches: map[*trees.Watch]*heardWalk{}, numbers: map[session.ID]uint64{}, clock: 1,
 	}
 }
 
@@ -64,7 +65,7 @@ func (w *walk) treeInputs() (all []Input) {
 		kinds := []tree.WatchKind{
 			tree.WatchData, tree.WatchExists, tree.WatchChild, tree.WatchPersistent, tree.WatchRecursive,
 		}
-		watch := &Watch{Spec: tree.WatchSpec{Path: w.path(), Kind: kinds[w.random.IntN(len(kinds))]}}
+		watch := &trees.Watch{Spec: tree.WatchSpec{Path: w.path(), Kind: kinds[w.random.IntN(len(kinds))]}}
 		w.tree.watches[watch] = &heardWalk{}
 		all = append(all, AddWatch{watch})
 	case 7:
@@ -85,64 +86,74 @@ func (w *walk) treeInputs() (all []Input) {
 	return all
 }
 
-func (w *walk) treeCall() *TreeCall {
-	c := new(TreeCall)
+func (w *walk) treeCall() *trees.Call {
+	c := new(trees.Call)
 	w.tree.calls[c] = true
 	return c
 }
 
-func (w *walk) write(h *Session) Input {
+func (w *walk) write(h *sessions.Session) Input {
 	c := w.treeCall()
 	c.Transaction.Then = []tree.Op{tree.Create{Path: w.path(), Kind: tree.Persistent}}
 	return Write{c, h}
 }
 
-func (w *walk) read(h *Session) Input {
+func (w *walk) read(h *sessions.Session) Input {
 	c := w.treeCall()
 	kinds := []tree.QueryKind{tree.GetEntry, tree.GetStat, tree.ListChildren, tree.Sync}
 	c.Query = tree.Query{Kind: kinds[w.random.IntN(len(kinds))], Path: w.path()}
-	if c.Query.Options.AllowStale = w.chance(4); w.chance(2) && c.Query.WatchKind() != 0 {
-		c.Watch = new(Watch)
+	if c.Query.Options.AllowStale = w.chance(4) && c.Query.Kind != tree.Sync; w.chance(2) && c.Query.WatchKind() != 0 {
+		c.Watch = new(trees.Watch)
 		w.tree.watches[c.Watch] = &heardWalk{unset: true}
 	}
 	return Read{c, h}
 }
 
-// stamp returns one that a node tells: mostly a new one.
+// stamp returns a node's stamp: mostly a new one.
 func (w *walk) stamp() tree.Stamp {
-	if w.chance(8) {
+	if !w.kind && w.chance(8) {
 		return 1 + tree.Stamp(w.random.Uint64N(uint64(w.tree.clock)))
 	}
 	w.tree.clock += tree.Stamp(w.random.IntN(3))
 	return w.tree.clock
 }
 
-// treeNews answers a request of the tree; nil for another one.
-func (w *walk) treeNews(r *window.Request) *holdfastv1.ServerMessage {
-	switch b := r.Body.(type) {
-	case *writeBody:
-		result := tree.Result{Stamp: w.stamp(), Void: b.send.Void && !w.chance(4)}
+// ofTree reports whether a message is about the tree.
+func ofTree(m *holdfastv1.ClientMessage) bool {
+	return m.GetWrite() != nil || m.GetRead() != nil || m.GetAddWatches() != nil || m.GetRemoveWatches() != nil
+}
+
+// treeAnswer answers a message about the tree.
+func (w *walk) treeAnswer(m *holdfastv1.ClientMessage) *holdfastv1.ServerMessage {
+	w.t.Helper()
+	seq := seqOf(m)
+	switch r := m.GetMessage().(type) {
+	case *holdfastv1.ClientMessage_Write:
+		result := tree.Result{Stamp: w.stamp(), Void: r.Write.GetVoid() && (w.kind || !w.chance(4))}
 		result.Outcome.Ops = make([]tree.OpOutcome, 1)
 		return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Written{
-			Written: wire.WrittenProto(r.Seq, result),
+			Written: wire.WrittenProto(seq, result),
 		}}
-	case *readBody:
-		found := tree.Answer{Kind: b.call.Query.Kind, Stamp: w.stamp(), Exists: w.chance(2)}
-		if w.chance(20) {
+	case *holdfastv1.ClientMessage_Read:
+		q, err := wire.QueryFrom(r.Read)
+		if err != nil {
+			w.t.Fatalf("sends a read that no node takes: %v", err)
+		}
+		found := tree.Answer{Kind: q.Kind, Stamp: w.stamp(), Exists: w.chance(2)}
+		if !w.kind && w.chance(20) {
 			found.Kind = tree.CheckFence
 		}
-		return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Read{
-			Read: wire.TreeAnswerProto(r.Seq, found),
-		}}
-	case *watchBody:
+		return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Read{Read: wire.TreeAnswerProto(seq, found)}}
+	case *holdfastv1.ClientMessage_AddWatches:
 		return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_WatchesAdded{
-			WatchesAdded: &holdfastv1.WatchesAdded{Seq: r.Seq, Stamp: uint64(w.stamp())},
+			WatchesAdded: &holdfastv1.WatchesAdded{Seq: seq, Stamp: uint64(w.stamp())},
 		}}
-	case *unwatchBody:
+	case *holdfastv1.ClientMessage_RemoveWatches:
 		return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_WatchesRemoved{
-			WatchesRemoved: &holdfastv1.WatchesRemoved{Seq: r.Seq, Removed: 1},
+			WatchesRemoved: &holdfastv1.WatchesRemoved{Seq: seq, Removed: 1},
 		}}
 	default:
+		w.t.Fatalf("sends %v, which the walk does not know", m)
 		return nil
 	}
 }
@@ -159,7 +170,7 @@ func (w *walk) treeRefusal() error {
 	return all[w.random.IntN(len(all))]
 }
 
-// treeGossip returns what a node tells of watches.
+// treeGossip returns a node's message for watches.
 func (w *walk) treeGossip() *holdfastv1.ServerMessage {
 	switch w.random.IntN(4) {
 	case 0:
@@ -167,8 +178,8 @@ func (w *walk) treeGossip() *holdfastv1.ServerMessage {
 			Lost: &holdfastv1.Lost{Stamp: uint64(w.stamp())},
 		}}
 	case 1:
-		return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Told{
-			Told: &holdfastv1.Told{Stamp: uint64(w.stamp())},
+		return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Progress{
+			Progress: &holdfastv1.Progress{Stamp: uint64(w.stamp())},
 		}}
 	default:
 		kinds := []tree.EventKind{tree.EntryCreated, tree.EntryDeleted, tree.DataChanged, tree.ChildrenChanged}
@@ -180,8 +191,8 @@ func (w *walk) treeGossip() *holdfastv1.ServerMessage {
 	}
 }
 
-// wrote checks a write that is sent (X1): its number is the next one or an earlier one, what it acknowledges is below
-// it, and no more than a window of numbers is open.
+// wrote checks a sent write (X1 numbered writes): its number is the next or an earlier one, its acknowledgement is
+// below it, and no more than a window of numbers is open.
 func (w *walk) wrote(m *holdfastv1.Write) {
 	w.t.Helper()
 	if m == nil {
@@ -198,29 +209,30 @@ func (w *walk) wrote(m *holdfastv1.Write) {
 	t.numbers[id] = max(t.numbers[id], m.GetNumber())
 }
 
-// took notes what a resume tells of a session's writes (X4).
+// took records a resume's answer about a session's writes (X4 a new instance starts anew).
 func (w *walk) took(m *holdfastv1.Resumed) *holdfastv1.Resumed {
 	id := session.ID(m.GetSession().GetId())
 	m.Applied = w.tree.numbers[id]
-	if w.chance(8) {
-		m.Applied = w.random.Uint64N(m.Applied + 3) // somebody else has written, or the cluster has forgotten
+	if !w.kind && w.chance(8) {
+		m.Applied = w.random.Uint64N(m.Applied + 3) // another process has written, or the cluster has lost state
 	}
 	m.Floor = w.random.Uint64N(m.Applied + 1)
 	w.tree.numbers[id] = max(w.tree.numbers[id], m.GetApplied())
 	return m
 }
 
-// treeTold checks what callers and watches hear: each call is answered once, a watch begins before its events, and
-// hears nothing after its end.
+// treeTold checks the results for callers and watches: each call is answered once, a watch starts before its events,
+// and receives nothing after its end.
 func (w *walk) treeTold(in []Input, e *Effects) {
 	w.t.Helper()
 	t := &w.tree
-	if e.Stamp < t.shown {
-		w.t.Fatalf("%v: the stamp seen falls from %v to %v", in, t.shown, e.Stamp)
+	stamp := e.Conns.Known.Stamp
+	if stamp < t.shown {
+		w.t.Fatalf("%v: the stamp seen falls from %v to %v", in, t.shown, stamp)
 	}
-	t.shown = e.Stamp
-	w.at.Stamp = e.Stamp
-	for _, heard := range e.Heard {
+	t.shown = stamp
+	w.at.Known.Stamp = stamp
+	for _, heard := range e.Tree.Deliveries {
 		h := t.watches[heard.Watch]
 		switch {
 		case h == nil:
@@ -242,7 +254,7 @@ func (w *walk) treeTold(in []Input, e *Effects) {
 			t.events++
 		}
 	}
-	for _, d := range e.Done {
+	for _, d := range e.Tree.Done {
 		if !t.calls[d.Call] {
 			w.t.Fatalf("%v: answered again: %+v", in, d)
 		}
@@ -251,7 +263,7 @@ func (w *walk) treeTold(in []Input, e *Effects) {
 			delete(t.watches, one) // the read has not set it
 		}
 	}
-	maps.DeleteFunc(t.watches, func(_ *Watch, h *heardWalk) bool { return h.over })
+	maps.DeleteFunc(t.watches, func(_ *trees.Watch, h *heardWalk) bool { return h.over })
 }
 
 // treeLeft returns how many calls and watches have no end after that of the client.

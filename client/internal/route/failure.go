@@ -6,25 +6,25 @@ import (
 	"slices"
 )
 
-// Silent reports that err is no node's word.
+// Silent reports whether err is not a node's answer.
 func Silent(err error) bool { return errors.Is(err, ErrUnreachable) }
 
 // Late reports whether err says that a caller's time is over.
 func Late(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
 
-// Together joins what several nodes had against a call. It is unreachable only if none of them answered.
+// Together joins the obstacles of several nodes. The result is unreachable only if no node answered.
 func Together(errs ...error) error {
 	if !slices.ContainsFunc(errs, func(err error) bool { return err != nil && !Silent(err) }) {
 		return errors.Join(errs...)
 	}
-	told := slices.Clone(errs)
-	for i, err := range told {
-		told[i] = alone(err)
+	own := slices.Clone(errs)
+	for i, err := range own {
+		own[i] = alone(err)
 	}
-	return errors.Join(told...)
+	return errors.Join(own...)
 }
 
-// alone says what befell each node that err tells of, and nothing of the others. What is joined with that stays.
+// alone returns each node's own error in err, without the obstacles of other nodes. Errors joined with them stay.
 func alone(err error) error {
 	if !Silent(err) {
 		return err
@@ -43,16 +43,16 @@ func alone(err error) error {
 	}
 }
 
-// Failure is what stands in the way of a call that goes round the nodes. A node's word outranks that others do not
-// answer: it is unreachable only when no node has answered in a whole round.
+// Failure is the obstacle of a call that tries all nodes. A node's answer outranks the silence of other nodes: the
+// failure is unreachable only when no node has answered in a whole round.
 type Failure struct {
 	before error // of the last whole round
-	round  error // of the one under way
-	// other: a node has said in this round something else than that it denies the client.
+	round  error // of the current round
+	// other: in this round a node has answered with another error than a denial.
 	other bool
 }
 
-// Met takes what an attempt ran into.
+// Met records the error of an attempt.
 func (o *Failure) Met(err error) {
 	if o.round == nil || Silent(o.round) || !Silent(err) {
 		o.round = err
@@ -60,7 +60,7 @@ func (o *Failure) Met(err error) {
 	o.other = o.other || !Silent(err) && !Denied(err)
 }
 
-// Denial returns why each node that has answered in this round denies the client, nil if one does not, or none has
+// Denial returns why each node that has answered in this round denies the client; nil if a node does not, or none has
 // answered. Another round would change nothing.
 func (o *Failure) Denial() error {
 	if o.other || o.round == nil || !Denied(o.round) {
@@ -69,7 +69,7 @@ func (o *Failure) Denial() error {
 	return o.round
 }
 
-// Answered reports whether a node has said anything in this round.
+// Answered reports whether a node has answered in this round.
 func (o *Failure) Answered() bool { return o.round != nil && !Silent(o.round) }
 
 // Ended begins the next round.
@@ -80,8 +80,8 @@ func (o *Failure) Ended() {
 	o.other = false
 }
 
-// Last returns what stood in the way last, nil for nothing. That nobody has answered yet in a round says nothing of the
-// nodes that it has not come to.
+// Last returns the newest obstacle, nil for none. A round without an answer yet proves nothing about the nodes that it
+// has not reached.
 func (o *Failure) Last() error {
 	if o.round == nil || Silent(o.round) && o.before != nil && !Silent(o.before) {
 		return o.before

@@ -26,13 +26,13 @@ const quickWaits = 3
 // Backoff returns the n-th wait in a row, n from 1, with full jitter: short at first, then exponential.
 func (d *Jitter) Backoff(n int) time.Duration { return d.BackoffBelow(n, d.highest) }
 
-// BackoffBelow is Backoff with a cap of most, if that is lower.
-func (d *Jitter) BackoffBelow(n int, most time.Duration) time.Duration {
-	limit := d.highest
+// BackoffBelow is Backoff capped at limit.
+func (d *Jitter) BackoffBelow(n int, limit time.Duration) time.Duration {
+	highest := d.highest
 	if shift := max(n-quickWaits, 0); shift < 32 && d.lowest<<shift < d.highest {
-		limit = d.lowest << shift
+		highest = d.lowest << shift
 	}
-	limit = max(min(limit, most), 1)
+	limit = max(min(highest, limit), 1)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return time.Duration(d.rand.Int64N(int64(limit)))
@@ -45,8 +45,8 @@ func (d *Jitter) Within(limit time.Duration) time.Duration {
 	return time.Duration(d.rand.Int64N(int64(limit)))
 }
 
-// Wait returns the n-th wait in a row after err: a back-off, on top of what a server asks for. So it is never shorter
-// than that, and those who were asked at the same time come back at different ones.
+// Wait returns the n-th wait in a row after err: a back-off, on top of the server's retry time. So the wait is never
+// shorter than the retry time, and clients with the same retry time return at different times.
 func (d *Jitter) Wait(n int, err error) time.Duration { return Hint(err) + d.Backoff(n) }
 
 // draw returns a number from 0 to below 1.

@@ -13,19 +13,19 @@ import (
 	"holdfast/session"
 )
 
-// ErrUnreachable says that no node answered; the SDK shows it under its own name.
+// ErrUnreachable says that no node answered; the SDK re-exports it.
 var ErrUnreachable = errors.New("no node of the cluster can be reached")
 
-// ErrSlow says that a node has not answered in time.
+// ErrSlow reports that a node has not answered in time.
 var ErrSlow = errors.New("no answer in time")
 
-// unreachableError is [ErrUnreachable] with what the attempt at one node ran into.
+// unreachableError is [ErrUnreachable] with the error of the attempt at one node.
 type unreachableError struct {
 	address string
 	err     error
 }
 
-// Unreachable returns an [ErrUnreachable] of what an attempt at one node ran into.
+// Unreachable returns an [ErrUnreachable] with the error of the attempt at one node.
 func Unreachable(address string, err error) error { return &unreachableError{address, err} }
 
 func (e *unreachableError) Error() string { return ErrUnreachable.Error() + ": " + e.alone().Error() }
@@ -34,23 +34,23 @@ func (e *unreachableError) Is(target error) bool { return target == ErrUnreachab
 
 func (e *unreachableError) Unwrap() error { return e.err }
 
-// alone says what befell the node, and nothing of the others.
+// alone returns the node's own error, without the obstacles of other nodes.
 func (e *unreachableError) alone() error { return fmt.Errorf("%s: %w", e.address, e.err) }
 
-// verdict is what a refusal means for a request.
+// verdict is the consequence of a refusal for a request.
 type verdict uint8
 
 const (
-	// Final says that asking again changes nothing.
+	// Final reports whether asking again changes nothing.
 	Final verdict = iota
-	// Again says that the same node may answer otherwise a little later.
+	// Again reports whether the same node may answer otherwise a little later.
 	Again
-	// Elsewhere says that another node may answer otherwise.
+	// Elsewhere says that another node may answer differently.
 	Elsewhere
 )
 
-// Judge says what a refused request does next.
-func Judge(err error) verdict {
+// Classify returns what a refused request does next.
+func Classify(err error) verdict {
 	switch {
 	case errors.Is(err, session.ErrOutcomeUnknown), errors.Is(err, session.ErrClosing),
 		errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled), passes(err):
@@ -65,9 +65,8 @@ func Judge(err error) verdict {
 	}
 }
 
-// Denied reports whether err says that nodes deny the client itself: they do not know it or its roles do not suffice, or
-// the two sides do not agree on TLS. A node denies it again however often it asks. Of errors that were joined each one
-// must say so.
+// Denied reports whether err denies the client itself: the nodes do not know the client or its roles do not suffice, or
+// the two sides disagree about TLS. A retry at the node is denied again. Of joined errors each must be a denial.
 func Denied(err error) bool {
 	if joined, is := err.(interface{ Unwrap() []error }); is {
 		return !slices.ContainsFunc(joined.Unwrap(), func(one error) bool { return !Denied(one) })
@@ -76,8 +75,8 @@ func Denied(err error) bool {
 		errors.Is(err, session.ErrTLS)
 }
 
-// passes reports whether err is a limit that passes by itself: the node names a retry time. Other limits bound what a
-// client holds or sends.
+// passes reports whether err is a temporary limit: the node names a retry time. Other limits bound what a client holds
+// or sends.
 func passes(err error) bool {
 	limit, ok := errors.AsType[*session.LimitError](err)
 	return ok && limit.RetryAfter > 0

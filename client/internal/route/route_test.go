@@ -30,14 +30,14 @@ func TestOnlyPassingLimitsAreRetried(t *testing.T) {
 		{&session.LimitError{Name: "max_requests_per_connection", RetryAfter: session.BusyRetryAfter}, Again},
 		{&session.LimitError{Name: "max_sessions_per_connection"}, Final},
 	} {
-		if got := Judge(tt.err); got != tt.want {
+		if got := Classify(tt.err); got != tt.want {
 			t.Errorf("%v: got %d, want %d", tt.err, got, tt.want)
 		}
 	}
 }
 
 // Joined errors name every node that was asked. They are ErrUnreachable only when every node was silent.
-func TestTogetherIsUnreachableOnlyWhenNobodyAnswered(t *testing.T) {
+func TestTogetherIsUnreachableOnlyWithoutAnyAnswer(t *testing.T) {
 	dead, other := Unreachable("n1:7400", errNoAnswer), Unreachable("n2:7400", errNoAnswer)
 	for _, tt := range []struct {
 		errs        []error
@@ -87,8 +87,8 @@ func TestRouterForgetsTheOldestLearntAddress(t *testing.T) {
 func TestRoundsComeToTheReadOnlyNodeLast(t *testing.T) {
 	m := Router{}
 	m.Plan([]string{"a:1", "b:1", "c:1"})
-	m.PutOff("a:1")
-	m.PutOff("d:1")
+	m.Defer("a:1")
+	m.Defer("d:1")
 	var got []string
 	for {
 		next, ok := m.Pop()
@@ -126,8 +126,8 @@ func TestFullJitter(t *testing.T) {
 	}
 }
 
-// The server that served last is not forgotten, as local sessions may live there alone: not when the members of the
-// cluster are learnt anew, and not for want of room. A round for these sessions goes there and nowhere else.
+// The server that served last is not forgotten, because local sessions may only live there: not when the members of the
+// cluster are learnt again, and not for want of room. A round for these sessions goes only there.
 func TestTheServerThatServedLastIsNotForgotten(t *testing.T) {
 	const last = "last:1"
 	for name, learn := range map[string]func(m *Router){
@@ -157,7 +157,7 @@ func TestTheServerThatServedLastIsNotForgotten(t *testing.T) {
 	}
 }
 
-// What was noted of a learnt address is forgotten when it is configured, and when it is taken from the servers.
+// Notes about a learnt address are forgotten when it is configured, and when it is removed from the servers.
 func TestConfiguredServersLeaveNothingBehind(t *testing.T) {
 	m := Router{Servers: []string{"a:1"}}
 	m.Learn([]string{"b:1", "c:1", "d:1"})
@@ -195,7 +195,7 @@ func TestDenial(t *testing.T) {
 		} {
 			var f Failure
 			f.Met(session.ErrNoLeader)
-			f.Ended() // what was said in the round before does not count
+			f.Ended() // answers of the previous round do not count
 			for _, one := range tt.met {
 				f.Met(one)
 			}

@@ -12,60 +12,60 @@ import (
 const (
 	// maxLearnt bounds the addresses learnt from nodes; the oldest is forgotten.
 	maxLearnt = 16
-	// MaxRacing bounds the attempts to connect, and to resolve a name, that are under way at a time; the next one waits
-	// for one of them to end.
+	// MaxRacing bounds the concurrent attempts to connect, and to resolve a name; further attempts wait for one of them
+	// to end.
 	MaxRacing = 8
 	// MaxAddresses is how many addresses of one name are tried in a round.
 	MaxAddresses = 64
 )
 
-// Target is where an attempt goes: a server as it was configured or learnt, and one of its addresses; empty while its
-// name is not resolved yet.
+// Target is the destination of an attempt: a configured or learnt server, and one of its addresses; empty while its
+// name is unresolved.
 type Target struct{ Server, Address string }
 
-// Router chooses where to go. It is a part of the loop.
+// Router chooses the next server. It is a part of the loop.
 type Router struct {
 	Servers []string // configured
 	learnt
 	Last string // served most recently: tried last
-	// spread, when set, sorts servers so that the connections of a pool come to different ones.
+	// spread, when set, sorts servers so that the connections of a pool use different servers.
 	Spread func(servers []string)
 
 	Moving bool
 	first  string // tried before the others of the round
-	Begun  bool   // there is a round, and left, asked and what races is of it
+	Begun  bool   // a round is running; Left, Asked and the racing attempts belong to the round
 	Left   []Target
 	Asked  int    // names that are being resolved
-	Round  uint64 // numbers the rounds: names resolved for a former one are of no use
+	Round  uint64 // numbers the rounds: names resolved for a former round are useless
 	Rounds int    // that came to nothing, in a row
 	At     time.Time
-	// NotBefore is when those want to be asked again that refused for now; others is set when a round met a node that
-	// did not.
+	// NotBefore is the retry time of each refusing server; others is set when a round met a server that did not refuse.
 	NotBefore map[Target]time.Time
 	Others    bool
 	// fresh: a node has served something since the last move began, so the next move begins a new row of rounds.
 	Fresh bool
-	// refused: a node has said that it is read-only since a node has served anything.
+	// refused: since a node has last served anything, a node has reported that it is read-only.
 	Refused bool
 }
 
-// learnt is what nodes have told: addresses, and that they are being drained.
+// learnt is what nodes have reported: addresses, and that they are being drained.
 type learnt struct {
 	Learnt []string
-	// reached are the learnt addresses at which there was a node, and failed counts the attempts in a row at one that was
-	// never reached. Such an address may be good for other nodes alone, as the names inside of a container network are.
+	// reached are the learnt addresses at which there was a node, and failed counts the failed attempts in a row at an
+	// address that was never reached. Only other nodes may be able to reach such an address, as with names inside a
+	// container network.
 	reached map[string]bool
 	failed  map[string]int
-	// removed are servers that were configured before: they are not learnt.
+	// removed are servers of a former configuration: they are not learnt.
 	removed map[string]bool
 	// avoided are servers that are tried last, and until when: their nodes are being drained.
 	avoided map[string]time.Time
 }
 
-// Begin starts a round over all servers: the configured ones in random order, those learnt, and the one that served
-// last, sooner if home says so. Learnt addresses that were never reached come after the other ones. Those of them that
-// have failed are left out, unless no node answers: silent says that none did in the round before. Names are resolved
-// again in each round, when their turn comes.
+// Begin starts a round over all servers, in this order: the configured servers, shuffled; learnt servers that were
+// reached; learnt servers that were never reached; avoided servers; the server that served last, unless home puts it
+// first. Unreached addresses that have failed are left out, unless no node answers: silent reports that none answered
+// in the previous round. Each round resolves the names again, when their turn comes.
 func (m *Router) Begin(d *Jitter, home Home, silent bool) {
 	servers := slices.Clone(m.Servers)
 	d.Shuffle(servers)
@@ -112,12 +112,12 @@ func (m *Router) Avoid(server string, then time.Time) {
 	}
 }
 
-// Forgive forgets what was to be avoided until now.
+// Forgive forgets the servers to be avoided until now.
 func (m *Router) Forgive(now time.Time) {
 	maps.DeleteFunc(m.avoided, func(_ string, then time.Time) bool { return !now.Before(then) })
 }
 
-// avoidedLast sorts servers that are avoided behind the others, which keep their order.
+// avoidedLast moves avoided servers to the end; the others keep their order.
 func (m *Router) avoidedLast(servers []string) []string {
 	if len(m.avoided) == 0 {
 		return servers
@@ -142,7 +142,7 @@ func (m *Router) Plan(servers []string) {
 	}
 }
 
-// Learn adds addresses that a node told.
+// Learn adds addresses that a node reported.
 func (m *Router) Learn(addresses []string) {
 	for _, a := range addresses {
 		_, port, err := net.SplitHostPort(a)
@@ -156,8 +156,8 @@ func (m *Router) Learn(addresses []string) {
 	}
 }
 
-// Replace learns the addresses of all members of the cluster, and forgets those learnt before that are none of them. It
-// keeps the server that served last: local sessions live there alone, also when the members call it by another name.
+// Replace learns the addresses of all members of the cluster, and forgets other learnt addresses. It keeps the server
+// that served last: local sessions live only there, also when the members list another name for the server.
 func (m *Router) Replace(members []string) {
 	for _, a := range slices.Clone(m.Learnt) {
 		if a != m.Last && !slices.Contains(members, a) {
@@ -175,7 +175,7 @@ func (m *Router) forget(address string) {
 	delete(m.failed, address)
 }
 
-// Configure replaces the configured servers. Those that go are not learnt from now on.
+// Configure replaces the configured servers. Removed servers are not learnt from now on.
 func (m *Router) Configure(servers []string) {
 	former := m.Servers
 	m.Servers = servers
@@ -203,9 +203,9 @@ func (m *Router) Doubtful(server string) (failed int, is bool) {
 	return m.failed[server], slices.Contains(m.Learnt, server) && !m.reached[server]
 }
 
-// HoldsUpNothing reports whether the next attempt need not wait for the one at server: a learnt address that was never
-// reached and has failed, or is followed by another one of these.
-func (m *Router) HoldsUpNothing(server string) bool {
+// IsDoubtful reports whether the next attempt need not wait for the attempt at server: a learnt address that was
+// never reached, and has failed or is followed by another address that was never reached.
+func (m *Router) IsDoubtful(server string) bool {
 	failed, doubtful := m.Doubtful(server)
 	if !doubtful || failed > 0 || len(m.Left) == 0 {
 		return doubtful && failed > 0
@@ -235,14 +235,14 @@ func (m *Router) Failed(server string) {
 	}
 }
 
-// Prefer has address tried next, if it has not been tried in this round: two nodes that name each other get no more
-// attempts than others.
+// Prefer makes address the next target, if it has not been tried in this round: two nodes that name each other get no
+// more attempts than others.
 func (m *Router) Prefer(address string) {
 	m.Learn([]string{address})
 	m.first = address
 }
 
-// Pop returns what is tried next; false when everything of the round is under way or was tried.
+// Pop returns the next target; false when every target of the round was tried or is being tried.
 func (m *Router) Pop() (Target, bool) {
 	if len(m.Left) == 0 {
 		return Target{}, false
@@ -254,23 +254,24 @@ func (m *Router) Pop() (Target, bool) {
 	return t, true
 }
 
-// PutOff has a server tried last.
-func (m *Router) PutOff(server string) {
+// Defer has a server tried last.
+func (m *Router) Defer(server string) {
 	if i := slices.IndexFunc(m.Left, func(t Target) bool { return t.Server == server }); i >= 0 {
 		m.Left = append(slices.Delete(m.Left, i, i+1), Target{Server: server})
 	}
 }
 
-// PutBack has targets tried next: they were given up for another one, or are the addresses of a name.
+// PutBack puts targets first: they were given up for another target, or are the addresses of a name.
 func (m *Router) PutBack(targets ...Target) { m.Left = slices.Insert(m.Left, 0, targets...) }
 
-// Dry reports whether a round has nothing left, given how many connections race. It ends when its last attempt has
-// failed; what was left may also have been forgotten, and then no attempt ends it.
+// Dry reports whether a round has no target left, given the number of racing connections. It ends when its last attempt
+// has failed; remaining targets may also have been forgotten, and then no attempt ends the round.
 func (m *Router) Dry(racing int) bool {
 	return m.Moving && m.Begun && len(m.Left) == 0 && m.Asked == 0 && racing == 0
 }
 
-// WakesAt returns when the next attempt is due, given how many connections race; zero when it waits for something else.
+// WakesAt returns when the next attempt is due, given the number of racing connections; zero when it waits for another
+// event.
 func (m *Router) WakesAt(racing int) time.Time {
 	if !m.Moving || m.Begun && len(m.Left) == 0 || m.Asked+racing >= MaxRacing {
 		return time.Time{}
@@ -287,7 +288,7 @@ func (m *Router) Postpone(now time.Time, t Target, then time.Time) {
 	m.NotBefore[t] = then
 }
 
-// Soonest returns when the first of those wants to be asked that were postponed; zero when none waits.
+// Soonest returns when the first postponed address is due; zero when none waits.
 func (m *Router) Soonest(now time.Time) (at time.Time) {
 	for _, then := range m.NotBefore {
 		if now.Before(then) {
@@ -297,13 +298,14 @@ func (m *Router) Soonest(now time.Time) (at time.Time) {
 	return at
 }
 
-// Home says when a round over the nodes comes to the one that served last, which alone knows the local sessions (L1).
+// Home says when a round over the nodes tries the node that served last, the only node that knows the local sessions
+// (L1 local to one node).
 type Home uint8
 
 const (
-	// Last says that there is nothing to find there that is not elsewhere.
+	// Last says that the node has nothing that other nodes do not have.
 	Last Home = iota
-	// First says that local sessions live there, if it does; the others can be moved to any node.
+	// First says that the node has the local sessions, if it is alive; the other sessions can move to any node.
 	First
 	// Only says that no other node can do anything for this client.
 	Only

@@ -2,11 +2,11 @@ package route
 
 import "slices"
 
-// update says what a change of the server list means for one client.
+// update is the effect of a change of the server list on one client.
 type update struct {
 	// leave is the probability of leaving the present server; 1 if that has gone.
 	leave float64
-	// known are the servers of the new list that were in the former one, added those that were not.
+	// known are the servers of both lists, added the servers of the new list alone.
 	known, added []string
 	// toAdded is the probability of going to one of the added servers first, for a client that leaves.
 	toAdded float64
@@ -46,8 +46,8 @@ func PlanUpdate(former, present []string, mine string) update {
 	return u
 }
 
-// Order returns the servers in the order in which a client that leaves tries them: for each, one of the added is next
-// with the probability toAdded, one of the known otherwise; when either have run out, the others follow.
+// Order returns the servers in the order in which a leaving client tries them: each is an added server with the
+// probability toAdded, and a known server otherwise; when either list is used up, the rest of the other follows.
 func (u update) Order(d *Jitter) []string {
 	known, added := slices.Clone(u.known), slices.Clone(u.added)
 	d.Shuffle(known)

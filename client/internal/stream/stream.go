@@ -1,5 +1,5 @@
-// Package stream runs the Connect streams of a client: a connection to one node each, a goroutine that receives and one
-// that sends.
+// Package stream runs the Connect streams of a client: a connection to one node each, a goroutine that receives and a
+// goroutine that sends.
 package stream
 
 import (
@@ -19,27 +19,27 @@ import (
 	"holdfast/transport/wire"
 )
 
-// Listener hears what becomes of a stream: that it is up, its messages, and its end, which comes once and last. Calls
-// come from one goroutine, which waits for each to return. Their context ends when the stream is closed: a call made
-// then has nothing to say any more, and must return.
+// Listener receives the events of a stream: up, its messages, and its end, which comes once and last. One goroutine
+// makes the calls and waits for each to return. Their context ends when the stream is closed: a later call has no
+// effect and must return.
 type Listener interface {
 	Up(ctx context.Context)
 	Received(ctx context.Context, m *holdfastv1.ServerMessage)
 	Down(ctx context.Context, err error)
-	// Members comes after each [Stream.AskMembers], from a goroutine of its own.
+	// Members follows each [Stream.AskMembers], from a separate goroutine.
 	Members(ctx context.Context, addresses []string, err error)
 }
 
-// maxBatchBytes is about how large the requests of a batch are together at most. It is far below the smallest limit of
-// a node, and a batch of as many plain requests as a node takes is smaller.
+// maxBatchBytes is about the size limit of a batch's requests. It is far below the smallest limit of a node, and the
+// largest number of plain requests in a batch stays below it.
 const maxBatchBytes = 64 << 10
 
 // Stream is one Connect stream.
 type Stream struct {
 	cancel context.CancelFunc
-	// wake tells the sender that messages are queued. It has room for one.
+	// wake signals the sender that messages are queued. Its buffer holds one signal.
 	wake chan struct{}
-	// batch is how many requests the node takes in one message; 0 while it has not said so.
+	// batch is how many requests the node accepts in one message; 0 until the node has reported the number.
 	batch atomic.Int64
 
 	// nodes makes calls over the connection of the stream. It is set before the stream is up.
@@ -49,7 +49,7 @@ type Stream struct {
 	queue []*holdfastv1.ClientMessage // guarded by mu; as many as may wait for an answer, see package window
 }
 
-// Start connects to address, and lets listener hear what becomes of that, in goroutines that running counts.
+// Start connects to address, and reports the stream's events to listener, in goroutines that running counts.
 func Start(ctx context.Context, running *sync.WaitGroup, address string, o dial.Options, listener Listener) *Stream {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &Stream{cancel: cancel, wake: make(chan struct{}, 1)}
@@ -60,8 +60,8 @@ func Start(ctx context.Context, running *sync.WaitGroup, address string, o dial.
 	return s
 }
 
-// Send queues messages, which the stream keeps. It does not wait for a slow node. What waits when the node takes the
-// next message goes out as one [holdfastv1.Batch], if the node takes batches.
+// Send queues messages, which the stream keeps. It does not wait for a slow node. The messages that are queued when the
+// node accepts the next message go out as one [holdfastv1.Batch], if the node accepts batches.
 func (s *Stream) Send(messages ...*holdfastv1.ClientMessage) {
 	s.mu.Lock()
 	s.queue = append(s.queue, messages...)
@@ -72,8 +72,8 @@ func (s *Stream) Send(messages ...*holdfastv1.ClientMessage) {
 	}
 }
 
-// AskMembers asks the node, on a stream that is up, for the client addresses of the members of its cluster, and lets
-// listener hear them within the given time, in a goroutine that running counts.
+// AskMembers asks the node, on a stream that is up, for the client addresses of the members of its cluster, and reports
+// them to listener within the given time, in a goroutine that running counts.
 func (s *Stream) AskMembers(ctx context.Context, running *sync.WaitGroup, within time.Duration, listener Listener) {
 	running.Go(func() {
 		asking, cancel := context.WithTimeout(ctx, within)
@@ -87,7 +87,7 @@ func (s *Stream) AskMembers(ctx context.Context, running *sync.WaitGroup, within
 	})
 }
 
-// Close ends the stream, and the context that its listener is given. It does not wait for the stream's goroutines.
+// Close ends the stream, and its listener's context. It does not wait for the stream's goroutines.
 func (s *Stream) Close() { s.cancel() }
 
 // serve runs the stream until it ends. The error is never nil.
@@ -136,7 +136,7 @@ func reason(err error, early *dial.Early) error {
 	return errors.New(status.Convert(err).Message())
 }
 
-// send writes what is queued. A stream that takes no more has ended, which the receiver tells.
+// send writes the queued messages. A failed send means that the stream has ended, which the receiver reports.
 func (s *Stream) send(ctx context.Context,
 	to grpc.BidiStreamingClient[holdfastv1.ClientMessage, holdfastv1.ServerMessage],
 ) {
@@ -159,7 +159,7 @@ func (s *Stream) send(ctx context.Context,
 	}
 }
 
-// take returns what is queued. The queue goes on in the room of spare, which was taken before.
+// take returns the queued messages. The queue continues in the memory of spare, the slice that take returned before.
 func (s *Stream) take(spare []*holdfastv1.ClientMessage) []*holdfastv1.ClientMessage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -170,16 +170,16 @@ func (s *Stream) take(spare []*holdfastv1.ClientMessage) []*holdfastv1.ClientMes
 	return queue
 }
 
-// maxSpare bounds the room for messages that a stream keeps.
+// maxSpare bounds the capacity of the message slice that a stream reuses.
 const maxSpare = 256
 
-// next returns the next message to send, which holds as many of the queued messages as the node takes in one, and the
-// others. A node that takes no batches gets one after the other. The order stays.
-func next(queue []*holdfastv1.ClientMessage, most int) (m *holdfastv1.ClientMessage,
+// next returns the next message to send, which holds as many of the queued messages as the node accepts in one message,
+// and the rest of the queue. A node without batches gets one message after the other. The order stays.
+func next(queue []*holdfastv1.ClientMessage, limit int) (m *holdfastv1.ClientMessage,
 	left []*holdfastv1.ClientMessage,
 ) {
 	n, bytes := 0, 0
-	for n < min(len(queue), most) {
+	for n < min(len(queue), limit) {
 		bytes += weight(queue[n])
 		if bytes > maxBatchBytes {
 			break
@@ -194,7 +194,7 @@ func next(queue []*holdfastv1.ClientMessage, most int) (m *holdfastv1.ClientMess
 	}}, queue[n:]
 }
 
-// weight is no less than what a message takes in a batch, and much cheaper to know than its size.
+// weight is an upper bound of a message's size in a batch, and much cheaper to compute than the size.
 func weight(all *holdfastv1.ClientMessage) int {
 	const plain = 128 // a request with its seq and token, or its timeout and request id
 	switch m := all.GetMessage().(type) {

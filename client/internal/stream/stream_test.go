@@ -21,12 +21,12 @@ import (
 	"holdfast/transport/dial"
 )
 
-// node answers a touch under its number, and ends the stream at a close. It reads nothing while it is deaf.
+// node answers a touch with its number, and ends the stream at a close. It reads nothing while it is deaf.
 type node struct {
 	holdfastv1.UnimplementedSessionServiceServer
 
 	deaf chan struct{} // closed when it hears; nil when it always does
-	// batch is the largest batch that the node tells, and batches are the sizes of those that it got.
+	// batch is the largest batch that the node reports, and batches are the sizes of received batches.
 	batch   uint32
 	batches []int
 }
@@ -102,7 +102,7 @@ func touch(seq uint64) *holdfastv1.ClientMessage {
 	return &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Touch{Touch: &holdfastv1.Touch{Seq: seq}}}
 }
 
-func TestAListenerHearsAStreamFromItsBeginningToItsEnd(t *testing.T) {
+func TestAListenerGetsAllEventsOfAStream(t *testing.T) {
 	var running sync.WaitGroup
 	h := make(heard)
 	s := Start(t.Context(), &running, "n1:7400", serve(t, new(node)), h)
@@ -137,7 +137,7 @@ func TestANodeThatIsNotThereIsDown(t *testing.T) {
 }
 
 // A listener that blocks does not delay the end of a stream that was closed.
-func TestAClosedStreamWaitsForNobody(t *testing.T) {
+func TestAClosedStreamDoesNotWait(t *testing.T) {
 	var running sync.WaitGroup
 	h := make(heard)
 	s := Start(t.Context(), &running, "n1:7400", serve(t, new(node)), h)
@@ -147,7 +147,7 @@ func TestAClosedStreamWaitsForNobody(t *testing.T) {
 	running.Wait()
 }
 
-// Send takes the messages of a full window at once, also when the node reads nothing.
+// Send accepts the messages of a full window at once, also when the node reads nothing.
 func TestSendDoesNotWaitForASlowNode(t *testing.T) {
 	var running sync.WaitGroup
 	h, n := make(heard), &node{deaf: make(chan struct{})}
@@ -169,7 +169,7 @@ func TestSendDoesNotWaitForASlowNode(t *testing.T) {
 	running.Wait()
 }
 
-// What waits goes out in batches once the node has said how large one may be, in order, and never before.
+// Queued messages go out in batches once the node has named the largest batch, in order, and never before.
 func TestRequestsThatWaitGoOutTogether(t *testing.T) {
 	for batch, want := range map[uint32][]int{0: {1, 1, 1, 1, 1, 1, 1, 1}, 3: {1, 3, 3, 1}, 100: {1, 7}} {
 		t.Run(fmt.Sprint(batch), func(t *testing.T) {

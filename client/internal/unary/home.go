@@ -22,8 +22,8 @@ func (n *Nodes) About(ctx context.Context, t session.Token, call Call) error {
 }
 
 // Home makes a call at the node that serves a session. Only the owner touches a session, and only the node of a local
-// session knows it. Home looks for the node until ctx ends: it asks the servers, then the other members. When ctx ends,
-// the error wraps its cause and the last obstacle.
+// session knows it. Home searches for the node until ctx ends: it asks the servers, then the other members. When ctx
+// ends, the error wraps its cause and the last obstacle.
 func (n *Nodes) Home(ctx context.Context, call Call) error {
 	var trouble route.Failure
 	for nth := 1; ; nth++ {
@@ -38,11 +38,11 @@ func (n *Nodes) Home(ctx context.Context, call Call) error {
 	}
 }
 
-// searchHome makes a call once at each node, until a node answers otherwise than "the session is another node's". The
-// call is also decided when every node gives this answer; heard is such an answer from before the search, or nil. The
-// error of an undecided search joins the obstacles. It is [route.ErrUnreachable] when no further node has answered.
-func (n *Nodes) searchHome(ctx context.Context, heard error, call Call) (decided bool, err error) {
-	s := search{nodes: n, call: call, foreign: heard}
+// searchHome makes a call once at each node, until a node gives another answer than "the session is another node's".
+// The call is also decided when every node gives this answer; foreign is such an answer from before the search, or nil.
+// The error of an undecided search joins the obstacles. It is [route.ErrUnreachable] when no further node has answered.
+func (n *Nodes) searchHome(ctx context.Context, foreign error, call Call) (decided bool, err error) {
+	s := search{nodes: n, call: call, foreign: foreign}
 	servers := n.Order()
 	if s.ask(ctx, servers) {
 		return true, s.answer
@@ -63,7 +63,7 @@ func (n *Nodes) searchHome(ctx context.Context, heard error, call Call) (decided
 	}
 }
 
-// Members returns the client addresses of all members of the cluster, by the word of any node. Errors are those of
+// Members returns the client addresses of all members of the cluster, as any node lists them. Errors are those of
 // [Nodes.Any].
 func (n *Nodes) Members(ctx context.Context) (addresses []string, err error) {
 	err = n.Any(ctx, addressesInto(&addresses))
@@ -82,12 +82,12 @@ func addressesInto(addresses *[]string) Call {
 	}
 }
 
-// search is a call that looks for the node of a session.
+// search is a call that searches for the node of a session.
 type search struct {
 	nodes     *Nodes
 	call      Call
-	answer    error   // of the session's node; nil when it did what it was asked for
-	foreign   error   // the answer of a node that the session is, or was, another node's
+	answer    error   // of the session's node; nil for success
+	foreign   error   // a node's answer that the session is, or was, another node's
 	obstacles []error // of nodes that decided nothing
 }
 
@@ -99,7 +99,7 @@ func (s *search) ask(ctx context.Context, addresses []string) bool {
 			if !errors.Is(s.foreign, session.ErrMoved) {
 				s.foreign = err
 			}
-		case route.Judge(err) == route.Final:
+		case route.Classify(err) == route.Final:
 			s.answer = err
 			return true
 		default:
@@ -109,8 +109,7 @@ func (s *search) ask(ctx context.Context, addresses []string) bool {
 	return false
 }
 
-// undecided joins the obstacles with err. It quotes the answers of other nodes as text alone, see
-// [foreignReportError].
+// undecided joins the obstacles with err. It quotes the answers of other nodes as plain text, see [foreignReportError].
 func (s *search) undecided(err error) error {
 	err = route.Together(append(s.obstacles, err)...)
 	if s.foreign != nil {
@@ -119,8 +118,8 @@ func (s *search) undecided(err error) error {
 	return err
 }
 
-// foreignReportError quotes a node about a session that another node may know. It is neither [session.ErrExpired] nor
-// [session.ErrMoved]: otherwise a caller would take a session whose node is silent for a session that has ended.
+// foreignReportError quotes a node about a session that another node may know. It wraps neither [session.ErrExpired]
+// nor [session.ErrMoved]: otherwise a caller would conclude that a session on a silent node has ended.
 type foreignReportError struct{ said error }
 
 func (e foreignReportError) Error() string { return e.said.Error() }

@@ -32,7 +32,7 @@ func TestACallForTheLeaderGoesWhereAFollowerSays(t *testing.T) {
 
 // A follower may name a leader that is dead, or none. The call then goes on with the other servers, in rounds, until
 // one of them leads.
-func TestACallForTheLeaderGoesOnWithoutOne(t *testing.T) {
+func TestACallForTheLeaderContinuesWithoutLeader(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		n := newNodes(t)
 		defer n.Close()
@@ -59,8 +59,8 @@ func TestACallForTheLeaderGoesOnWithoutOne(t *testing.T) {
 	})
 }
 
-// What the leader decides is final: nobody else is asked.
-func TestTheWordOfTheLeaderIsFinal(t *testing.T) {
+// The leader's decision is final: no other node is asked.
+func TestTheLeadersAnswerIsFinal(t *testing.T) {
 	n := newNodes(t)
 	refused := &session.MemberRefusedError{Node: 4, Cause: session.MemberQuorum, Why: "because"}
 	call, targets := visits(func(string) error { return wire.Status(refused) })

@@ -1,5 +1,6 @@
-// Package unary makes reads and single calls across the nodes of a cluster, apart from the connection that keeps the
-// sessions. A call goes to one node after the other until a node decides it, in rounds with a back-off between them.
+// Package unary makes reads and single calls across the nodes of a cluster, without the connection that keeps the
+// sessions alive. A call tries one node after the other until a node decides it, in rounds with a back-off between
+// them.
 package unary
 
 import (
@@ -26,40 +27,41 @@ import (
 // TrustFor is how long reads begin at the read-only node that answered last. After that time a read asks all nodes.
 const TrustFor = 2 * time.Second
 
-// Call makes a call at one node, over the connection to it.
+// Call makes a call at one node, over its connection.
 type Call func(context.Context, *grpc.ClientConn) error
 
-// Config says how to reach the nodes. The functions must be safe for concurrent use.
+// Config describes how to reach the nodes. The functions must be safe for concurrent use.
 type Config struct {
 	// Dial connects to an address; nil is TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 	// Credentials are gRPC's; nil is a connection without TLS.
 	Credentials credentials.TransportCredentials
-	// Principal is the name of the client, which the nodes' budgets are for; empty is no name.
-	Principal string
-	// Token and PlainToken are those of [dial.Options].
-	Token      func(ctx context.Context) (string, error)
-	PlainToken bool
+	// ClientName is the name of the client, which nodes count rate limits by; empty is no name.
+	ClientName string
+	// Token and TokenWithoutTLS are those of [dial.Options].
+	Token           func(ctx context.Context) (string, error)
+	TokenWithoutTLS bool
 	// Trace returns the place of a call in a trace, nil for none. A nil Trace names none.
 	Trace func(ctx context.Context) *session.Trace
 	// Attempt bounds the time of a call at one node.
 	Attempt time.Duration
 	// Hedge is how long a read waits for a node before it asks the next one too.
 	Hedge time.Duration
-	// ReadOnly lets read-only nodes answer reads (N3).
+	// ReadOnly lets read-only nodes answer reads (N3 stale reads).
 	ReadOnly bool
 	// Jitter draws the waits between rounds.
 	Jitter *route.Jitter
-	// Demand returns the index that a read which begins now must show, and Heard takes each state that a node told (N4).
-	Demand func() uint64
-	Heard  func(session.NodeState)
+	// Demand returns the lowest index that a new read may show, and Heard records each state that a node reported (N4
+	// seen index).
+	Demand  func() uint64
+	OnState func(session.NodeState)
 	// Connected returns the server of the connection that keeps the sessions, empty for none. Reads that any node may
 	// answer go there first.
 	Connected func() string
 }
 
-// Nodes makes calls at the nodes of a cluster. It keeps one connection for each address that it has called, and knows
-// which servers answered last. When the servers or the learnt addresses change, it closes the connections to all other
+// Nodes makes calls at the nodes of a cluster. It keeps one connection for each called address, and remembers which
+// servers answered last. When the servers or the learnt addresses change, it closes the connections to all other
 // addresses. Safe for concurrent use.
 type Nodes struct {
 	cfg Config
@@ -83,13 +85,13 @@ type conn struct {
 	cc *grpc.ClientConn
 	// early knows whether the two sides did not agree on TLS.
 	early *dial.Early
-	// calls is the number of calls under way. forgotten says that the address is neither a server nor learnt, so that the
-	// last of these calls closes the connection. Both are guarded by Nodes.mu.
+	// calls counts the pending calls. forgotten: the address is neither a server nor learnt, so the last pending call
+	// closes the connection. Both are guarded by Nodes.mu.
 	calls     int
 	forgotten bool
 }
 
-// New returns the nodes at servers, which must not change afterwards. It connects to nothing.
+// New returns the nodes at servers, which must not change afterwards. It does not connect.
 func New(cfg Config, servers []string) *Nodes {
 	return &Nodes{cfg: cfg, servers: servers, conns: make(map[string]*conn)}
 }
@@ -102,8 +104,8 @@ func (n *Nodes) SetServers(servers []string) {
 	n.forget()
 }
 
-// SetLearnt replaces the addresses of nodes beside the servers. A call goes there when no server answers. The list must
-// not change afterwards.
+// SetLearnt replaces the addresses of nodes other than the servers. A call goes there when no server answers. The list
+// must not change afterwards.
 func (n *Nodes) SetLearnt(addresses []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -111,7 +113,7 @@ func (n *Nodes) SetLearnt(addresses []string) {
 	n.forget()
 }
 
-// forget closes the connections to addresses that are neither servers nor learnt, each once no call uses it: the end of
+// forget closes the connections to addresses that are neither servers nor learnt, each after its last call: the end of
 // its connection would end a call. Called with mu held.
 func (n *Nodes) forget() {
 	for address, c := range n.conns {
@@ -120,8 +122,8 @@ func (n *Nodes) forget() {
 	}
 }
 
-// closeUnused closes a forgotten connection that no call uses. A goroutine closes it, because that may take seconds
-// when the node takes no bytes any more, and [Nodes.SetLearnt] must not wait. Called with mu held.
+// closeUnused closes a forgotten, unused connection. A goroutine closes it, because the close may take seconds when the
+// node does not read any more, and [Nodes.SetLearnt] must not wait. Called with mu held.
 func (n *Nodes) closeUnused(address string, c *conn) {
 	if n.closed || !c.forgotten || c.calls > 0 {
 		return
@@ -152,7 +154,7 @@ func (n *Nodes) Order() []string {
 	return startingWith(n.good, n.servers)
 }
 
-// startingWith returns a copy of servers in which first, if it is one of them, has changed places with the first one.
+// startingWith returns a copy of servers in which first, if present, has swapped places with the first element.
 func startingWith(first string, servers []string) []string {
 	servers = slices.Clone(servers)
 	if i := slices.Index(servers, first); i > 0 {
@@ -178,20 +180,20 @@ func (n *Nodes) Close() {
 // first.
 func (n *Nodes) At(ctx context.Context, address string, call Call) error {
 	err := n.at(ctx, address, call)
-	if !over(ctx) || !errors.Is(err, route.ErrSlow) {
+	if !Over(ctx) || !errors.Is(err, route.ErrSlow) {
 		return err
 	}
 	<-ctx.Done()
 	cause := context.Cause(ctx)
-	if !route.Late(cause) { // the caller has given up, which says nothing of the node
+	if !route.Late(cause) { // the caller has given up, which is no fault of the node
 		return fmt.Errorf("%s: %w", address, cause)
 	}
 	return route.Unreachable(address, fmt.Errorf("%w: %w", route.ErrSlow, cause))
 }
 
-// at is At for calls that go on at other nodes.
+// at is At for calls that continue at other nodes.
 func (n *Nodes) at(ctx context.Context, address string, call Call) error {
-	c, err := n.take(address)
+	c, err := n.acquire(address)
 	if err != nil {
 		return err
 	}
@@ -210,7 +212,7 @@ func (n *Nodes) at(ctx context.Context, address string, call Call) error {
 	}
 	domain := wire.Domain(err)
 	switch code := status.Code(err); {
-	case errors.Is(domain, session.ErrOutcomeUnknown), route.Judge(domain) == route.Final:
+	case errors.Is(domain, session.ErrOutcomeUnknown), route.Classify(domain) == route.Final:
 		return domain
 	case code != codes.OK && !answered(err) && c.early.Err() != nil:
 		return c.early.Err()
@@ -239,8 +241,8 @@ func (n *Nodes) answeredBy(address string) {
 	n.good = address
 }
 
-// take returns the connection to address for a call. The first call makes it. The caller releases it.
-func (n *Nodes) take(address string) (*conn, error) {
+// acquire returns the connection to address for a call. The first call makes the connection. The caller releases it.
+func (n *Nodes) acquire(address string) (*conn, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed {
@@ -254,9 +256,9 @@ func (n *Nodes) take(address string) (*conn, error) {
 			dials = early.Watch(dials)
 		}
 		cc, err := dial.Client(address, dial.Options{
-			Dial: dials, Principal: n.cfg.Principal, Credentials: n.cfg.Credentials,
-			Token: n.cfg.Token, PlainToken: n.cfg.PlainToken,
-			Heard: n.cfg.Heard,
+			Dial: dials, ClientName: n.cfg.ClientName, Credentials: n.cfg.Credentials,
+			Token: n.cfg.Token, TokenWithoutTLS: n.cfg.TokenWithoutTLS,
+			OnState: n.cfg.OnState,
 		})
 		if err != nil {
 			return nil, err
@@ -268,7 +270,7 @@ func (n *Nodes) take(address string) (*conn, error) {
 	return c, nil
 }
 
-// release ends what take began.
+// release ends the use of a connection that acquire returned.
 func (n *Nodes) release(address string, c *conn) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -293,5 +295,5 @@ func (n *Nodes) trust(address string) {
 	n.trusted, n.trustedAt = address, time.Now()
 }
 
-// distrust ends what trust began.
+// distrust undoes trust.
 func (n *Nodes) distrust() { n.trust("") }

@@ -11,8 +11,8 @@ import (
 	"holdfast/transport/wire"
 )
 
-// Outcome tells whether a write that several nodes were asked for may have taken effect, although it failed. Not safe
-// for concurrent use. The zero value is a write that no node was asked for.
+// Outcome tracks whether a failed write that was sent to several nodes may have taken effect. Not safe for concurrent
+// use. The zero value is a write that was not sent.
 type Outcome struct {
 	unknown bool // a node may have done the write, or may do it yet
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // BetterWithin bounds the time that the other nodes get for an answer after a read-only node has answered a read. It is
-// about two rounds of a cluster with the default configuration: enough for a node that hears of a leader.
+// about two rounds of a cluster with the default configuration: enough for a node that knows a leader.
 const BetterWithin = time.Second
 
 // Query makes a read at one node.
@@ -24,16 +24,16 @@ type Query[T any] func(context.Context, *grpc.ClientConn, session.ReadOptions) (
 // Answer is the answer of one node to a [Query].
 type Answer[T any] struct {
 	Shown T
-	// State is the state of the node, as it told with the answer.
+	// State is the state that the node reported with the answer.
 	State *holdfastv1.NodeState
-	// Local says that Shown is about a local session. Its node alone decides about it, so Shown is never too old,
-	// whichever index the node has come to (N4).
+	// Local reports whether Shown is about a local session. Its node alone decides about the session, so Shown is never
+	// too old, at any index of the node (N4 seen index).
 	Local bool
 }
 
-// Read makes a read at the nodes, and returns what a node showed and the state of the node at this moment. When
+// Read makes a read at the nodes, and returns the result and the state of its node at this moment. When
 // [Config].ReadOnly allows it, the answer of a read-only node decides if no other node decides. When a node answers
-// that a session is another node's, Read asks all nodes. No answer is older than [Config].Demand wants it (N4).
+// that a session is another node's, Read asks all nodes. No answer is older than [Config].Demand (N4).
 func Read[T any](ctx context.Context, n *Nodes, query Query[T]) (T, session.NodeState, error) {
 	r := &reading[T]{nodes: n, query: query}
 	var err error
@@ -48,19 +48,19 @@ func Read[T any](ctx context.Context, n *Nodes, query Query[T]) (T, session.Node
 	return r.last.shown, r.last.state, r.explain(err)
 }
 
-// reading is a read that goes on until a node decides it.
+// reading is a read that continues until a node decides it.
 type reading[T any] struct {
 	nodes *Nodes
 	query Query[T]
 	last  answer[T]
-	// kept is the best answer of a read-only node in this round.
-	kept    *answer[T]
-	trouble route.Failure
+	// fallback is the best answer of a read-only node in this round.
+	fallback *answer[T]
+	trouble  route.Failure
 	// behind is the refusal of a node that was LAGGING.
 	behind error
 }
 
-// answer is the answer of one node. A refusal is an answer too.
+// answer is the answer of one node, possibly a refusal.
 type answer[T any] struct {
 	shown   T
 	state   session.NodeState
@@ -68,11 +68,11 @@ type answer[T any] struct {
 	address string
 }
 
-// explain adds to the error of a read what else stood in its way: nodes that were LAGGING, or a read-only node.
+// explain adds the other obstacles to the error of a read: nodes that were LAGGING, or a read-only node.
 func (r *reading[T]) explain(err error) error {
-	if r.behind != nil && err != nil && !route.Silent(err) && route.Judge(err) != route.Final &&
+	if r.behind != nil && err != nil && !route.Silent(err) && route.Classify(err) != route.Final &&
 		!errors.Is(err, session.ErrLagging) {
-		err = errors.Join(err, r.behind) // whatever the last node said
+		err = errors.Join(err, r.behind) // whatever the last node answered
 	}
 	if errors.Is(err, session.ErrLagging) {
 		err = fmt.Errorf("index %d was seen before: %w", r.nodes.cfg.Demand(), err)
@@ -115,7 +115,7 @@ func (r *reading[T]) once(ctx context.Context, cc *grpc.ClientConn) answer[T] {
 	return a
 }
 
-// notOlder refuses an answer that shows an older state than demanded, whatever made the node give it (N4).
+// notOlder refuses an answer from an older state than demanded, whatever the node's reason (N4).
 func notOlder(state session.NodeState, demanded uint64) error {
 	if state.Index >= demanded {
 		return nil
@@ -124,8 +124,8 @@ func notOlder(state session.NodeState, demanded uint64) error {
 		session.ErrLagging)
 }
 
-// anywhere does for reads that a read-only node may answer (N3) what [Nodes.Any] does for other calls. It asks the
-// trusted read-only node before the others.
+// anywhere is [Nodes.Any] for reads that a read-only node may answer (N3 stale reads). It asks the trusted read-only
+// node before the others.
 func (r *reading[T]) anywhere(ctx context.Context) error {
 	began := time.Now()
 	for nth := 1; ; nth++ {
@@ -133,14 +133,14 @@ func (r *reading[T]) anywhere(ctx context.Context) error {
 			trying, cancel := context.WithTimeout(ctx, part(ctx, r.nodes.cfg.Attempt, 2)) // leaves time for the others
 			err := r.nodes.at(trying, first, r.ask)
 			cancel()
-			if route.Judge(err) == route.Final {
+			if route.Classify(err) == route.Final {
 				return err
 			}
 			r.nodes.distrust()
 		}
 		servers := startingWith(r.nodes.cfg.Connected(), r.nodes.Order()) // the session connection is up
 		decided, err := r.round(ctx, servers)
-		if others := r.nodes.others(); !decided && len(others) > 0 && !over(ctx) && r.nodes.asksOthers(began, &r.trouble) {
+		if others := r.nodes.others(); !decided && len(others) > 0 && !Over(ctx) && r.nodes.triesOthers(began, &r.trouble) {
 			decided, err = r.round(ctx, others)
 		}
 		if decided {
@@ -152,7 +152,7 @@ func (r *reading[T]) anywhere(ctx context.Context) error {
 	}
 }
 
-// part returns one of that many parts of the time that ctx leaves, at most limit.
+// part returns the time left in ctx divided by parts, at most limit.
 func part(ctx context.Context, limit time.Duration, parts int) time.Duration {
 	if deadline, has := ctx.Deadline(); has {
 		limit = min(limit, time.Until(deadline)/time.Duration(parts))
@@ -160,9 +160,10 @@ func part(ctx context.Context, limit time.Duration, parts int) time.Duration {
 	return limit
 }
 
-// round asks servers until one decides the read. It asks the next server when the one before has answered, or has
-// not answered within the hedge delay, which is shorter when little time is left. It keeps the answer of a read-only
-// node, which decides if no other server does within [BetterWithin]. An undecided round notes its obstacles.
+// round asks servers until a server decides the read. It asks the next server when the previous server has answered, or
+// has not answered within the hedge delay, which is shorter when little time is left. It keeps the answer of a
+// read-only node, which decides if no other server does within [BetterWithin]. An undecided round records its
+// obstacles.
 func (r *reading[T]) round(ctx context.Context, servers []string) (decided bool, err error) {
 	asking, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -173,50 +174,50 @@ func (r *reading[T]) round(ctx context.Context, servers []string) (decided bool,
 	due := time.NewTimer(0)
 	defer due.Stop()
 	pace := part(ctx, r.nodes.cfg.Hedge, len(servers)+1)
-	r.kept = nil
-	for asked, heard := 0, 0; heard < len(servers); {
+	r.fallback = nil
+	for started, answered := 0, 0; answered < len(servers); {
 		select {
 		case <-due.C:
-			address := servers[asked]
+			address := servers[started]
 			go func() { answers <- r.at(asking, address) }()
-			asked++
+			started++
 			due.Reset(pace)
 		case a := <-answers:
-			heard++
+			answered++
 			due.Reset(0)
-			first := r.kept == nil
+			first := r.fallback == nil
 			if r.decides(ctx, a) {
 				return true, a.err
 			}
-			if first && r.kept != nil {
+			if first && r.fallback != nil {
 				better.Reset(part(ctx, BetterWithin, 2))
 			}
 		}
-		if asked == len(servers) {
+		if started == len(servers) {
 			due.Stop()
 		}
 	}
-	if r.kept == nil {
+	if r.fallback == nil {
 		return false, nil
 	}
-	r.nodes.trust(r.kept.address)
-	r.last = *r.kept
+	r.nodes.trust(r.fallback.address)
+	r.last = *r.fallback
 	return true, r.last.err
 }
 
-// decides takes an answer, and reports whether it ends the round.
+// decides processes an answer, and reports whether it ends the round.
 func (r *reading[T]) decides(ctx context.Context, a answer[T]) bool {
 	r.noteBehind(a.err)
 	switch {
-	case route.Judge(a.err) != route.Final:
-		if !over(ctx) || r.trouble.Last() == nil { // an attempt that ctx cut short says nothing of the node
+	case route.Classify(a.err) != route.Final:
+		if !Over(ctx) || r.trouble.Last() == nil { // an attempt that ctx cut short says nothing of the node
 			r.trouble.Met(a.err)
 		}
 	case a.state.Mode != session.ModeReadOnly:
 		r.last = a
 		return true
-	case r.kept == nil || r.kept.state.Index < a.state.Index:
-		r.kept = &a
+	case r.fallback == nil || r.fallback.state.Index < a.state.Index:
+		r.fallback = &a
 	}
 	return false
 }

@@ -27,7 +27,7 @@ func newNodes(t *testing.T) *Nodes {
 	n := New(Config{
 		Attempt: time.Second, Hedge: 100 * time.Millisecond, ReadOnly: true,
 		Jitter: route.NewJitter(rand.NewPCG(1, 2), time.Millisecond, time.Second),
-		Demand: func() uint64 { return 10 }, Heard: func(session.NodeState) {}, Connected: func() string { return "" },
+		Demand: func() uint64 { return 10 }, OnState: func(session.NodeState) {}, Connected: func() string { return "" },
 	}, []string{"a:1", "b:1", "c:1"})
 	t.Cleanup(n.Close)
 	return n
@@ -44,7 +44,7 @@ func TestN4OlderAnswersAreRefused(t *testing.T) {
 		{session.NodeState{Node: 1, Mode: session.ModeReadWrite, Index: 10}, nil},
 	} {
 		if err := notOlder(tt.state, 10); !errors.Is(err, tt.want) ||
-			route.Judge(err) == route.Final != (tt.want == nil) {
+			route.Classify(err) == route.Final != (tt.want == nil) {
 			t.Errorf("%+v after index 10: got %v, want %v", tt.state, err, tt.want)
 		}
 	}
@@ -104,11 +104,11 @@ func TestTheServerThatAnsweredLastComesFirst(t *testing.T) {
 // Calls keep one connection for each address, until Close.
 func TestOneConnectionForEachAddress(t *testing.T) {
 	n := newNodes(t)
-	first, err := n.take("a:1")
+	first, err := n.acquire("a:1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := n.take("a:1"); err != nil || again != first {
+	if again, err := n.acquire("a:1"); err != nil || again != first {
 		t.Errorf("got another connection, %v", err)
 	}
 	n.Close()

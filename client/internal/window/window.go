@@ -1,5 +1,5 @@
-// Package window keeps the requests of one connection: those that wait to be sent, those that wait for an answer, and
-// those that the node has refused for now. It bounds how many are out, does no I/O, and is told the time.
+// Package window keeps the requests of one connection: queued requests, requests in flight, and deferred requests,
+// which the node has refused for now. It bounds the requests in flight, does no I/O, and gets the time from its caller.
 package window
 
 import (
@@ -9,63 +9,63 @@ import (
 )
 
 const (
-	// MaxRequests bounds the opens, resumes, upgrades and closes of one connection that wait for answers: half of what
-	// a node takes.
+	// MaxRequests bounds the opens, resumes, upgrades and closes in flight on one connection: half of a node's limit.
 	MaxRequests = 512
-	// MaxMany bounds the messages that are each several requests and wait for an answer: a node commits the requests of
-	// one while the next is on its way.
+	// MaxMany bounds the messages in flight that hold several requests each: a node commits the requests of one message
+	// while the next message is on its way.
 	MaxMany = 2
-	// maxAnswered is how many answered touches are remembered. A touch is confirmed before the second one after it, unless
-	// the node's rounds are slow.
+	// maxAnswered is how many answered touches are remembered. A touch is confirmed before the second touch after it,
+	// unless the node's rounds are slow.
 	maxAnswered = 8
 	// MaxTouches bounds its touches that wait for answers. When that many are out, the node does not answer, and more
 	// would not help.
 	MaxTouches = 64
 )
 
-// Body is what a request asks for.
+// Body is the content of a request.
 type Body interface {
-	// Wanted reports whether it still makes sense to send it.
+	// Wanted reports whether the request should still be sent.
 	Wanted() bool
 }
 
-// Request is one message to a node that wants an answer.
+// Request is one message to a node that expects an answer.
 type Request struct {
 	Body Body
-	// Seq is the number it was sent under last.
+	// Seq is the number of its last send.
 	Seq uint64
-	// Sent is when it was handed to the stream: what the answer promises counts from there. Zero before.
+	// Sent is when the stream got it: promises in the answer count from there. Zero before.
 	Sent time.Time
-	// Suspensions counts those noticed by then: the answer to a request from before a suspension promises nothing (S5).
+	// Suspensions counts those noticed by then: the answer to a request from before a suspension promises nothing (S5
+	// suspended machines).
 	Suspensions uint64
-	// Due is when it is sent again, while it waits for that. Named is the moment that the node named when it refused
-	// the request.
+	// Due is when a deferred request is sent again. Named is the retry time that the refusing node named.
 	Due, Named time.Time
 	// Refused counts the refusals, without those of requests that came before the moment that the node had named.
 	Refused int
-	// Members are the requests that this one sends in one message; nil for a plain request. They have its Seq and Sent,
-	// and are judged one by one.
+	// Members are the requests that this request sends in one message; nil for a plain request. They share its Seq and
+	// Sent, and are answered one by one.
 	Members []*Request
 
-	touch, beside bool
+	touch, direct bool
 }
 
 // Window holds the requests of one connection. Not safe for concurrent use.
 type Window struct {
 	seq      uint64
-	heard    time.Time // when the last message came, or when requests last began to wait for one
-	asked    time.Time // when the node was asked for a sign of life since then; zero when it was not
+	received time.Time // when the last message came, or when a request last began to wait
+	probed   time.Time // when the node was probed since then; zero for no probe
 	inFlight map[uint64]*Request
-	touches  int // of those in flight
-	many     int // of those in flight, with members
-	beside   int // of those in flight, made by Beside
-	// settling are the members of an answered request that have not been judged yet. They count as in flight.
-	settling []*Request
-	// answered are the newest touches that were answered: more may be promised for them (S3). Oldest first.
+	touches  int // in flight
+	many     int // in flight, with members
+	direct   int // in flight, made by Beside
+	// unhandled are the members of an answered request that have not been judged yet. They count as in flight.
+	unhandled []*Request
+	// answered are the newest touches that were answered: more may be promised for them (S3 length of a promise).
+	// Oldest first.
 	answered []*Request
 	queue    []*Request
-	later    []*Request // refused for now, by when they are due
-	// pausedUntil is when those are due of which the node did not say when to send them again.
+	later    []*Request // deferred, by due time
+	// pausedUntil is when deferred requests without a retry time are due.
 	pausedUntil time.Time
 	// pauses counts the back-offs in a row.
 	pauses int
@@ -84,10 +84,10 @@ func (w *Window) Push(b Body) *Request {
 // Repeat queues r, at the end.
 func (w *Window) Repeat(r *Request) { w.queue = append(w.queue, r) }
 
-// Next takes the first request in the queue that is still wanted. It returns nil when there is none, or as many as
-// [MaxRequests] are out.
+// Next removes the first wanted request from the queue. It returns nil when there is none, or when [MaxRequests] are in
+// flight.
 func (w *Window) Next() *Request {
-	if len(w.inFlight)-w.touches-w.many-w.beside >= MaxRequests || w.First() == nil {
+	if len(w.inFlight)-w.touches-w.many-w.direct >= MaxRequests || w.First() == nil {
 		return nil
 	}
 	return w.pop()
@@ -111,27 +111,28 @@ func (w *Window) pop() *Request {
 	return r
 }
 
-// Together takes the first requests in the queue that are still wanted, as long as each belongs with the others, and at
-// most so many. It returns nil when the first does not, or as many as [MaxMany] messages of several requests are out.
-func (w *Window) Together(most int, belongs func(Body) bool) (taken []*Request) {
+// Together removes the first wanted requests from the queue, as long as each belongs with the others, and at most the
+// given number. It returns nil when the first does not belong, or when [MaxMany] messages of several requests are in
+// flight.
+func (w *Window) Together(limit int, belongs func(Body) bool) (requests []*Request) {
 	if w.many >= MaxMany {
 		return nil
 	}
-	for len(taken) < most {
+	for len(requests) < limit {
 		r := w.First()
 		if r == nil || !belongs(r.Body) {
 			break
 		}
-		taken = append(taken, w.pop())
+		requests = append(requests, w.pop())
 	}
-	return taken
+	return requests
 }
 
 // Waiting returns how many requests are in the queue, also such as are not wanted any more.
 func (w *Window) Waiting() int { return len(w.queue) }
 
-// Asked reports whether any request waits for an answer.
-func (w *Window) Asked() bool { return len(w.inFlight) > 0 }
+// Pending reports whether any request waits for an answer.
+func (w *Window) Pending() bool { return len(w.inFlight) > 0 }
 
 // Touch returns a request for b that goes out at once. It returns nil while as many as [MaxTouches] are out.
 func (w *Window) Touch(b Body) *Request {
@@ -142,18 +143,18 @@ func (w *Window) Touch(b Body) *Request {
 	return &Request{Body: b, touch: true}
 }
 
-// Beside returns a request for b that goes out at once, beside those in the queue. The caller bounds how many there
-// are, see [Window.OutBeside].
-func (w *Window) Beside(b Body) *Request { return &Request{Body: b, beside: true} }
+// Direct returns a request for b that goes out at once, before the queue. The caller bounds how many there
+// are, see [Window.DirectInFlight].
+func (w *Window) Direct(b Body) *Request { return &Request{Body: b, direct: true} }
 
-// OutBeside returns how many requests that [Window.Beside] made wait for an answer.
-func (w *Window) OutBeside() int { return w.beside }
+// DirectInFlight returns how many requests that [Window.Direct] made wait for an answer.
+func (w *Window) DirectInFlight() int { return w.direct }
 
-// Send numbers r and notes that it goes out now. The moment noted is before the sending, so a promise that counts from
-// it is never too long (S3).
+// Send numbers r and records the time of the send. The recorded time is before the sending, so a promise that counts
+// from it is never too long (S3).
 func (w *Window) Send(r *Request, now time.Time, suspensions uint64) {
 	if len(w.inFlight) == 0 {
-		w.Heard(now)
+		w.Received(now)
 	}
 	w.seq++
 	r.Seq, r.Sent, r.Suspensions = w.seq, now, suspensions
@@ -163,25 +164,25 @@ func (w *Window) Send(r *Request, now time.Time, suspensions uint64) {
 	if r.Members != nil {
 		w.many++
 	}
-	if r.beside {
-		w.beside++
+	if r.direct {
+		w.direct++
 	}
 	w.inFlight[r.Seq] = r
 }
 
-// Settle hands each member of a request that was answered to judge, in their order. Those that are left count as in
-// flight. It stops when judge reports false.
-func (w *Window) Settle(members []*Request, judge func(i int, m *Request) bool) {
-	defer func() { w.settling = nil }()
+// EachMember passes each member of an answered request to handle, in their order. It stops when handle reports false;
+// the remaining members count as in flight.
+func (w *Window) EachMember(members []*Request, handle func(i int, m *Request) bool) {
+	defer func() { w.unhandled = nil }()
 	for i, m := range members {
-		if w.settling = members[i+1:]; !judge(i, m) {
+		if w.unhandled = members[i+1:]; !handle(i, m) {
 			return
 		}
 	}
 }
 
-// Take returns the request that an answer to seq answers, and forgets it.
-func (w *Window) Take(seq uint64) (*Request, bool) {
+// Remove removes and returns the request that an answer to seq answers.
+func (w *Window) Remove(seq uint64) (*Request, bool) {
 	r, ok := w.inFlight[seq]
 	if !ok {
 		return nil, false
@@ -193,8 +194,8 @@ func (w *Window) Take(seq uint64) (*Request, bool) {
 	if r.Members != nil {
 		w.many--
 	}
-	if r.beside {
-		w.beside--
+	if r.direct {
+		w.direct--
 	}
 	return r, true
 }
@@ -207,8 +208,8 @@ func (w *Window) Answered(r *Request) {
 	w.answered = append(w.answered, r)
 }
 
-// TakeAnswered returns the answered touch that was sent as seq, and forgets it and those before it.
-func (w *Window) TakeAnswered(seq uint64) (*Request, bool) {
+// RemoveAnswered returns the answered touch that was sent as seq, and forgets it and earlier touches.
+func (w *Window) RemoveAnswered(seq uint64) (*Request, bool) {
 	for i, r := range w.answered {
 		if r.Seq == seq {
 			w.answered = slices.Delete(w.answered, 0, i+1)
@@ -221,44 +222,46 @@ func (w *Window) TakeAnswered(seq uint64) (*Request, bool) {
 // Seq returns the number of the newest request that was sent.
 func (w *Window) Seq() uint64 { return w.seq }
 
-// Heard notes that a message came.
-func (w *Window) Heard(now time.Time) { w.heard, w.asked = now, time.Time{} }
+// Received records that a message came.
+func (w *Window) Received(now time.Time) { w.received, w.probed = now, time.Time{} }
 
-// AsksAt returns when the node should be asked for a sign of life: when it has said nothing for so long and owes an
-// answer that is still wanted, other than to a touch. Zero when it owes none, or was asked since it said something.
-func (w *Window) AsksAt(silence time.Duration) time.Time {
-	if !w.asked.IsZero() {
+// ProbeAt returns when the client should ask the node for a sign of life: when the node has been silent for the given
+// time with a wanted answer pending, other than to a touch. Zero when no answer is pending, or the node was asked since
+// its last message.
+func (w *Window) ProbeAt(silence time.Duration) time.Time {
+	if !w.probed.IsZero() {
 		return time.Time{}
 	}
 	for _, r := range w.inFlight {
 		if !r.touch && r.Body.Wanted() {
-			return w.heard.Add(silence)
+			return w.received.Add(silence)
 		}
 	}
 	return time.Time{}
 }
 
-// QuietAt returns when the node has said nothing for so long; zero if it was asked for a sign of life since.
+// QuietAt returns when the node has been silent for the given time; zero if the client has sent a probe
+// since.
 func (w *Window) QuietAt(silence time.Duration) time.Time {
-	if !w.asked.IsZero() {
+	if !w.probed.IsZero() {
 		return time.Time{}
 	}
-	return w.heard.Add(silence)
+	return w.received.Add(silence)
 }
 
-// AskedAlive notes that the node is asked for a sign of life.
-func (w *Window) AskedAlive(now time.Time) { w.asked = now }
+// Probed records a probe of the node.
+func (w *Window) Probed(now time.Time) { w.probed = now }
 
-// StallsAt returns when the node that owes an answer has been silent for too long: for so long, or, once it was asked,
-// without a sign of life for so long. Zero when it owes none.
-func (w *Window) StallsAt(silence, noSign time.Duration) time.Time {
+// StallAt returns when the node has been silent for too long with an answer pending: for silence or, after a question,
+// for noSign. Zero when no answer is pending.
+func (w *Window) StallAt(silence, noSign time.Duration) time.Time {
 	switch {
 	case len(w.inFlight) == 0:
 		return time.Time{}
-	case !w.asked.IsZero():
-		return w.asked.Add(noSign)
+	case !w.probed.IsZero():
+		return w.probed.Add(noSign)
 	default:
-		return w.heard.Add(silence)
+		return w.received.Add(silence)
 	}
 }
 
@@ -272,10 +275,10 @@ func (w *Window) InFlight() iter.Seq[*Request] {
 			all = append(all, r)
 		}
 	}
-	return slices.Values(append(all, w.settling...))
+	return slices.Values(append(all, w.unhandled...))
 }
 
-// Queued returns the requests that wait to be sent, those that were refused for now after the others.
+// Queued returns the queued requests, then the deferred requests.
 func (w *Window) Queued() iter.Seq[*Request] {
 	return func(yield func(*Request) bool) {
 		for _, r := range slices.Concat(w.queue, w.later) {
@@ -286,11 +289,11 @@ func (w *Window) Queued() iter.Seq[*Request] {
 	}
 }
 
-// Served notes that the node has done something: its next refusal begins a new row.
+// Served records that the node has served a request: the next refusal is the first of a new row.
 func (w *Window) Served() { w.pauses = 0 }
 
-// Backoff returns how many back-offs there have been in a row, when a request is refused for now: one more if no other
-// one waits, and at least this one.
+// Backoff returns the number of back-offs in a row, when a request is deferred: one more than before if no other
+// request is deferred, and at least one.
 func (w *Window) Backoff() int {
 	if len(w.later) == 0 || w.pauses == 0 {
 		w.pauses++
@@ -298,8 +301,8 @@ func (w *Window) Backoff() int {
 	return w.pauses
 }
 
-// Pause returns when requests are due again whose refusals named no moment: one back-off serves all of them that are
-// refused meanwhile. It begins with what wait returns.
+// Pause returns when requests are due again whose refusals named no retry time: one back-off covers all such refusals
+// meanwhile. It starts with the wait that wait returns.
 func (w *Window) Pause(now time.Time, wait func() time.Duration) time.Time {
 	if !now.Before(w.pausedUntil) {
 		w.pausedUntil = now.Add(wait())
@@ -307,9 +310,8 @@ func (w *Window) Pause(now time.Time, wait func() time.Duration) time.Time {
 	return w.pausedUntil
 }
 
-// PutOff has r queued again when it is due. Most are due after all others: a node that refuses many names one moment
-// after the other.
-func (w *Window) PutOff(r *Request, due time.Time) {
+// Defer defers r until due. Most are due after all others: a node that refuses many requests names increasing times.
+func (w *Window) Defer(r *Request, due time.Time) {
 	r.Due = due
 	i, _ := slices.BinarySearchFunc(w.later, due, func(other *Request, due time.Time) int {
 		if other.Due.After(due) {
@@ -340,10 +342,10 @@ func (w *Window) DueAt() time.Time {
 	return w.later[0].Due
 }
 
-// Later returns the requests that were refused for now, by when they are due.
+// Later returns the deferred requests, by due time.
 func (w *Window) Later() []*Request { return w.later }
 
-// PutsOff reports that the node has refused for now all that it was asked for.
-func (w *Window) PutsOff() bool {
-	return len(w.later) > 0 && len(w.inFlight) == 0 && len(w.settling) == 0 && len(w.queue) == 0
+// Defers reports whether the node has deferred all requests.
+func (w *Window) Defers() bool {
+	return len(w.later) > 0 && len(w.inFlight) == 0 && len(w.unhandled) == 0 && len(w.queue) == 0
 }

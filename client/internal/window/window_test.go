@@ -20,9 +20,9 @@ func TestRequestsComeBackWhenTheyAreDue(t *testing.T) {
 	w := New()
 	const requests = 1000
 	for range requests {
-		w.PutOff(new(Request), begun.Add(time.Duration(random.IntN(500))*time.Second))
+		w.Defer(new(Request), begun.Add(time.Duration(random.IntN(500))*time.Second))
 	}
-	if !w.PutsOff() {
+	if !w.Defers() {
 		t.Error("PutsOff: got false while all requests wait for their retry times")
 	}
 	came := 0
@@ -45,14 +45,14 @@ func TestRequestsComeBackWhenTheyAreDue(t *testing.T) {
 }
 
 // One back-off serves all requests that are refused during it without a retry time.
-func TestOneBackoffServesAll(t *testing.T) {
+func TestOneBackoffCoversAllRefusals(t *testing.T) {
 	w, now, draws := New(), time.Now(), 0
 	wait := func() time.Duration { draws++; return time.Second }
 	for i := range 3 {
 		if got, want := w.Backoff(), 1; got != want {
 			t.Errorf("refusal %d: back-off %d, want %d", i, got, want)
 		}
-		w.PutOff(new(Request), w.Pause(now.Add(time.Duration(i)*time.Millisecond), wait))
+		w.Defer(new(Request), w.Pause(now.Add(time.Duration(i)*time.Millisecond), wait))
 	}
 	if draws != 1 || !w.DueAt().Equal(now.Add(time.Second)) {
 		t.Errorf("%d draws, due %v, want one draw and all after a second", draws, w.DueAt().Sub(now))
@@ -67,7 +67,7 @@ func TestOneBackoffServesAll(t *testing.T) {
 	}
 }
 
-// A request that nobody wants is not sent, and an answer is taken once.
+// An unwanted request is not sent, and an answer is taken once.
 func TestNextAndTake(t *testing.T) {
 	w, now := New(), time.Now()
 	w.Push(&ask{unwanted: true})
@@ -76,18 +76,18 @@ func TestNextAndTake(t *testing.T) {
 	if r != wanted || w.Next() != nil {
 		t.Fatalf("got %v, want the wanted request only", r)
 	}
-	if !w.StallsAt(time.Second, time.Second).IsZero() {
+	if !w.StallAt(time.Second, time.Second).IsZero() {
 		t.Error("StallsAt: got a time while the node owes no answer")
 	}
 	w.Send(r, now, 3)
 	if r.Seq != w.Seq() || !r.Sent.Equal(now) || r.Suspensions != 3 ||
-		!w.StallsAt(time.Second, time.Minute).Equal(now.Add(time.Second)) {
-		t.Errorf("sent as %+v, stalls at %v", r, w.StallsAt(time.Second, time.Minute))
+		!w.StallAt(time.Second, time.Minute).Equal(now.Add(time.Second)) {
+		t.Errorf("sent as %+v, stalls at %v", r, w.StallAt(time.Second, time.Minute))
 	}
-	if got, ok := w.Take(r.Seq); !ok || got != r {
+	if got, ok := w.Remove(r.Seq); !ok || got != r {
 		t.Errorf("took %v, %v", got, ok)
 	}
-	if _, again := w.Take(r.Seq); again {
+	if _, again := w.Remove(r.Seq); again {
 		t.Error("an answer is taken twice")
 	}
 	touches := 0
@@ -98,21 +98,21 @@ func TestNextAndTake(t *testing.T) {
 	if touches != MaxTouches {
 		t.Errorf("%d touches in flight, want %d", touches, MaxTouches)
 	}
-	if _, ok := w.Take(w.Seq()); !ok || w.Touch(new(ask)) == nil {
+	if _, ok := w.Remove(w.Seq()); !ok || w.Touch(new(ask)) == nil {
 		t.Error("an answer makes no room for a touch")
 	}
 }
 
 // A refusal after the node has done something is the first of its row, also while a request waits from before.
-func TestARowBeginsAnewWhileOthersWait(t *testing.T) {
+func TestARowOfBackoffsRestartsWhileRequestsWait(t *testing.T) {
 	w, now := New(), time.Now()
 	w.Backoff()
-	w.PutOff(new(Request), now.Add(time.Minute))
+	w.Defer(new(Request), now.Add(time.Minute))
 	w.Served()
 	for range 2 {
 		if got := w.Backoff(); got != 1 {
 			t.Errorf("back-off %d, want 1", got)
 		}
-		w.PutOff(new(Request), now.Add(time.Second))
+		w.Defer(new(Request), now.Add(time.Second))
 	}
 }

@@ -11,13 +11,13 @@ type Fate uint8
 
 // The fates.
 const (
-	// Done: the result is there. The write took its number, and its result says whether it had an effect.
+	// Done: the write used its number, and its result shows whether it had an effect.
 	Done Fate = 1 + iota
 	// Never: the write had no effect and will have none.
 	Never
-	// TookEffect: the write took its number. Its result is gone.
+	// TookEffect: the write used its number. Its result is gone.
 	TookEffect
-	// Unknown: nothing is known about the effect, and nothing ever will be unless a [Told] with Late follows.
+	// Unknown: the effect is unknown, for good unless a [Report] with Late follows.
 	Unknown
 )
 
@@ -30,20 +30,21 @@ func (f Fate) String() string {
 	return fmt.Sprintf("fate %d", uint8(f))
 }
 
-// Told is what the caller of a write hears.
-type Told struct {
+// Report is the report to the caller of a write.
+type Report struct {
 	Write *Write
 	Fate  Fate
 	// Result is the node's answer, with [Done].
 	Result any
 	// Err is why a node refused the write for good, with [Never] and [Unknown]; nil otherwise.
 	Err error
-	// Late says that the caller was told [Unknown] when it gave up, and this is what became of the write after all (X6).
+	// Late: the caller got [Unknown] when it gave up, and this report is the write's final fate (X6 giving up).
 	Late bool
 }
 
-// FateOf returns what the certificate of an ended session says about an unanswered write of the client process with an
-// instance (X9). voided says that the process has sent a void with the write's number: either may have taken it.
+// FateOf returns the fate of an unanswered write from the certificate of its ended session, for the client process with
+// this instance (X9 writes in the certificate). voided: the process has sent a void with the write's number, so write
+// or void may have used the number.
 func FateOf(left session.Left, instance, number uint64, voided bool) Fate {
 	switch {
 	case number > left.Applied:

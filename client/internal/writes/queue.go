@@ -9,22 +9,22 @@ import (
 	"holdfast/tree"
 )
 
-// Bounds of writes without a number: those that wait until fewer are unanswered.
+// Bounds of the writes without a number, which wait until fewer writes are unanswered.
 const (
 	MaxWaiting      = 4096
 	MaxWaitingBytes = 16 << 20
 )
 
-// mostWait bounds the wait that a queue chooses by itself.
-const mostWait = time.Second
+// maxWait bounds the wait that a queue chooses on its own.
+const maxWait = time.Second
 
-// ErrResume says that the node's numbers are not those of this attachment: the client has to resume the session.
+// ErrResume says that the node's numbers are not those of this attachment. The client must resume the session.
 var ErrResume = errors.New("the node expects another write than the client has")
 
-// LostError says that the cluster knows fewer writes of the session than it has answered: it was restored from a backup
-// or has lost its state. The session can write no more.
+// LostError reports that the cluster knows fewer writes of the session than it has answered: it was restored from a
+// backup or has lost its state. The session can write no more.
 type LostError struct {
-	// Applied is the newest write that the state knows, Answered the newest one that was answered.
+	// Applied is the newest write that the state knows, Answered the newest answered write.
 	Applied, Answered uint64
 }
 
@@ -35,19 +35,19 @@ func (e *LostError) Error() string {
 
 // Write is one write of a caller.
 type Write struct {
-	// Body is what it asks for.
+	// Body is the request.
 	Body any
 	size int
 	// number is 0 before the write is sent for the first time.
 	number uint64
-	// sends counts how often the write was sent. never says that the only copy was refused: it has no effect.
+	// sends counts how often the write was sent. never reports whether the only copy was refused: it has no effect.
 	sends int
 	never bool
-	// void says that a void is sent in its place. gaveUp says that its caller has been told [Unknown].
+	// void: a void is sent instead of the write. gaveUp: the caller has got [Unknown].
 	void, gaveUp bool
-	// told is what became of it, while an earlier write has no answer; nil before.
-	told *Told
-	// refusal is why a node refused it for good.
+	// report is held back while an earlier write is unanswered; nil before.
+	report *Report
+	// refusal is a node's final refusal.
 	refusal error
 }
 
@@ -57,13 +57,13 @@ func (w *Write) Number() uint64 { return w.number }
 // Send is a write to be sent.
 type Send struct {
 	Number, Acked uint64
-	// Void takes the number and does nothing else (X6). Body is then nil.
+	// Void uses the number without any effect (X6 giving up). Body is then nil.
 	Void bool
 	Body any
 }
 
-// Queue has the writes of one session. A write gets its number when it is sent for the first time, so that another
-// client process cannot make one unknown that was never sent. Not safe for concurrent use.
+// Queue has the writes of one session. A write gets its number when it is first sent, so that another client process
+// cannot make the fate of an unsent write unknown. Not safe for concurrent use.
 type Queue struct {
 	waiting      []*Write
 	waitingBytes int
@@ -73,24 +73,25 @@ type Queue struct {
 	bytes  int
 	// out counts the first of sent that went out on this attachment since the queue last went back.
 	out int
-	// resumed says that there is an attachment to send on, which began when the state had the writes up to applied.
+	// resumed reports whether there is an attachment to send on, which began when the state had the writes up to
+	// applied.
 	resumed bool
 	applied uint64
 	until   time.Time
-	// refusals counts those in a row, without an answer between them.
+	// refusals counts refusals in a row, without an answer between them.
 	refusals int
 }
 
-// New returns the queue of a session that has not written. It sends nothing before [Queue.Resumed].
+// New returns the queue of a session that has not written. The queue sends nothing before [Queue.Resumed].
 func New() *Queue { return &Queue{lowest: 1} }
 
 // Push adds a write of so many bytes. The error is a [session.LimitError]: too much waits already.
 func (q *Queue) Push(body any, size int) (*Write, error) {
 	if len(q.waiting) >= MaxWaiting {
-		return nil, &session.LimitError{Name: "waiting_writes", Limit: fmt.Sprint(MaxWaiting)}
+		return nil, &session.LimitError{Name: "pending_writes", Limit: fmt.Sprint(MaxWaiting)}
 	}
 	if len(q.waiting) > 0 && q.waitingBytes+size > MaxWaitingBytes {
-		return nil, &session.LimitError{Name: "waiting_write_bytes", Limit: fmt.Sprint(MaxWaitingBytes)}
+		return nil, &session.LimitError{Name: "pending_write_bytes", Limit: fmt.Sprint(MaxWaitingBytes)}
 	}
 	w := &Write{Body: body, size: size}
 	q.waiting = append(q.waiting, w)
@@ -98,10 +99,10 @@ func (q *Queue) Push(body any, size int) (*Write, error) {
 	return w, nil
 }
 
-// Acked returns the number up to which all results are in hand (X1).
+// Acked returns the number up to which all results are in hand (X1 numbered writes).
 func (q *Queue) Acked() uint64 { return q.lowest - 1 }
 
-// Unanswered returns how many writes have a number and no answer, or wait for one.
+// Unanswered returns how many writes have a number and no answer, or wait for a number.
 func (q *Queue) Unanswered() int { return len(q.sent) + len(q.waiting) }
 
 // Next returns the next write to be sent on the present attachment, false if none may be sent now.
@@ -109,7 +110,7 @@ func (q *Queue) Next(now time.Time) (Send, bool) {
 	if !q.resumed || now.Before(q.until) {
 		return Send{}, false
 	}
-	for q.out < len(q.sent) && q.sent[q.out].told != nil {
+	for q.out < len(q.sent) && q.sent[q.out].report != nil {
 		q.out++
 	}
 	if q.out == len(q.sent) && !q.number() {
@@ -128,7 +129,7 @@ func (q *Queue) Next(now time.Time) (Send, bool) {
 // Pending returns the write that [Queue.Next] sends next on the present attachment, now or later; nil if all were sent.
 func (q *Queue) Pending() *Write {
 	for _, w := range q.sent[q.out:] {
-		if w.told == nil {
+		if w.report == nil {
 			return w
 		}
 	}
@@ -141,7 +142,7 @@ func (q *Queue) Pending() *Write {
 // Oldest returns the first write that has no answer and whose caller waits; nil if there is none.
 func (q *Queue) Oldest() *Write {
 	for _, w := range q.sent {
-		if w.told == nil && !w.gaveUp {
+		if w.report == nil && !w.gaveUp {
 			return w
 		}
 	}
@@ -172,7 +173,7 @@ func (q *Queue) number() bool {
 
 func (q *Queue) next() uint64 { return q.lowest + uint64(len(q.sent)) }
 
-// Wake returns when [Queue.Next] has to be asked again though nothing else happens, false if there is no such time.
+// Wake returns when to call [Queue.Next] again even without other events, false for never.
 func (q *Queue) Wake() (time.Time, bool) {
 	return q.until, q.resumed && !q.until.IsZero() && q.Unanswered() > 0
 }
@@ -182,27 +183,27 @@ func (q *Queue) find(number uint64) *Write {
 	if number < q.lowest || number >= q.next() {
 		return nil
 	}
-	if w := q.sent[number-q.lowest]; w.told == nil {
+	if w := q.sent[number-q.lowest]; w.report == nil {
 		return w
 	}
 	return nil
 }
 
-// tell notes what became of a write.
-func (q *Queue) tell(w *Write, told Told) {
-	if told.Fate == Unknown && w.never {
-		told.Fate = Never
+// setReport records the report of a write.
+func (q *Queue) setReport(w *Write, r Report) {
+	if r.Fate == Unknown && w.never {
+		r.Fate = Never
 	}
-	told.Write, told.Late = w, w.gaveUp
-	w.told = &told
+	r.Write, r.Late = w, w.gaveUp
+	w.report = &r
 	q.bytes -= w.size
 }
 
-// pop returns what callers hear, in the order of the numbers. A caller that gave up hears nothing twice.
-func (q *Queue) pop() (all []Told) {
-	for len(q.sent) > 0 && q.sent[0].told != nil {
-		if told := q.sent[0].told; !told.Late || told.Fate != Unknown {
-			all = append(all, *told)
+// pop returns the reports for callers, in the order of the numbers. A caller that gave up gets no report twice.
+func (q *Queue) pop() (all []Report) {
+	for len(q.sent) > 0 && q.sent[0].report != nil {
+		if r := q.sent[0].report; !r.Late || r.Fate != Unknown {
+			all = append(all, *r)
 		}
 		q.sent[0] = nil
 		q.sent = q.sent[1:]

@@ -53,24 +53,24 @@ func (c *client) sends(want ...uint64) (last writes.Send) {
 	return last
 }
 
-func (c *client) resumed(applied, floor uint64) []writes.Told {
+func (c *client) resumed(applied, floor uint64) []writes.Report {
 	c.Helper()
-	told, err := c.Resumed(applied, floor)
+	reports, err := c.Resumed(applied, floor)
 	if err != nil {
 		c.Fatal(err)
 	}
-	return told
+	return reports
 }
 
-// told requires the fates of writes, in this order.
-func (c *client) told(got []writes.Told, want ...writes.Fate) {
+// reports requires the fates of writes, in this order.
+func (c *client) reports(got []writes.Report, want ...writes.Fate) {
 	c.Helper()
 	var fates []writes.Fate
 	for _, one := range got {
 		fates = append(fates, one.Fate)
 	}
 	if !slices.Equal(fates, want) {
-		c.Fatalf("told %v, want %v", fates, want)
+		c.Fatalf("reports %v, want %v", fates, want)
 	}
 }
 
@@ -93,7 +93,7 @@ func TestWindow(t *testing.T) {
 		}
 	}
 	c.sends()
-	c.told(c.Answered(1, writes.Answer{Result: "r"}), writes.Done)
+	c.reports(c.Answered(1, writes.Answer{Result: "r"}), writes.Done)
 	if one := c.sends(257); one.Acked != 1 {
 		t.Errorf("it acknowledges up to %d", one.Acked)
 	}
@@ -116,7 +116,7 @@ func TestBytes(t *testing.T) {
 		}
 	}
 	var limit *session.LimitError
-	if _, err := c.Push("large", 2<<20); !errors.As(err, &limit) || limit.Name != "waiting_write_bytes" {
+	if _, err := c.Push("large", 2<<20); !errors.As(err, &limit) || limit.Name != "pending_write_bytes" {
 		t.Errorf("more than may wait: %v", err)
 	}
 }
@@ -154,7 +154,7 @@ func TestTheNodeRefuses(t *testing.T) {
 	}
 }
 
-// TestRefusedForGood: the number of a write that a node will never take is taken by a void, and the caller hears why.
+// TestRefusedForGood: the number of a write that every node will refuse goes to a void, and the caller learns why.
 func TestRefusedForGood(t *testing.T) {
 	c := newClient(t)
 	c.push("a", "b")
@@ -167,17 +167,17 @@ func TestRefusedForGood(t *testing.T) {
 	}
 	c.sends(2)
 	all := c.Answered(1, writes.Answer{Void: true})
-	c.told(all, writes.Never)
+	c.reports(all, writes.Never)
 	if !errors.Is(all[0].Err, bad) {
-		t.Errorf("told %v", all[0].Err)
+		t.Errorf("reports %v", all[0].Err)
 	}
 
-	c = newClient(t) // nor did its only copy take effect if nobody knows which void was applied
+	c = newClient(t) // nor did its only copy take effect if it is unknown which void was applied
 	c.push("a")
 	c.sends(1)
 	c.refused(1, bad)
 	c.sends(1)
-	c.told(c.Ended(nil, 1), writes.Never)
+	c.reports(c.Ended(nil, 1), writes.Never)
 
 	c = newClient(t) // but an earlier copy may have
 	c.push("a")
@@ -186,11 +186,11 @@ func TestRefusedForGood(t *testing.T) {
 	c.resumed(0, 0)
 	c.sends(1)
 	c.refused(1, bad)
-	c.told(c.Ended(nil, 1), writes.Unknown)
+	c.reports(c.Ended(nil, 1), writes.Unknown)
 }
 
-// TestResume: X4. What is above floor is sent again; what others had a chance to write stays unknown; new numbers are
-// above all others.
+// TestResume: X4. Writes above floor are sent again; writes that others may have overtaken stay unknown; new numbers
+// are above all others.
 func TestResume(t *testing.T) {
 	c := newClient(t)
 	c.push("a", "b", "c", "d")
@@ -199,14 +199,14 @@ func TestResume(t *testing.T) {
 	c.Disconnected()
 	c.push("e")
 	c.sends()
-	c.told(c.resumed(2, 0))
+	c.reports(c.resumed(2, 0))
 	c.sends(2, 3, 4, 5)
 	c.Disconnected()
-	c.told(c.resumed(3, 3), writes.Unknown, writes.Unknown)
+	c.reports(c.resumed(3, 3), writes.Unknown, writes.Unknown)
 	c.sends(4, 5)
 	c.Disconnected()
 	c.push("f")
-	c.told(c.resumed(9, 9), writes.Unknown, writes.Unknown)
+	c.reports(c.resumed(9, 9), writes.Unknown, writes.Unknown)
 	if one := c.sends(10); one.Acked != 9 {
 		t.Errorf("it acknowledges up to %d", one.Acked)
 	}
@@ -222,11 +222,11 @@ func TestResume(t *testing.T) {
 func TestGivingUp(t *testing.T) {
 	c := newClient(t)
 	all := c.push("a", "b", "c", "d")
-	c.told(c.GiveUp(all[3]), writes.Never)
+	c.reports(c.GiveUp(all[3]), writes.Never)
 	c.sends(1, 2, 3)
-	c.told(c.GiveUp(all[0]), writes.Unknown)
-	c.told(c.GiveUp(all[0]))
-	c.told(c.GiveUp(all[1]), writes.Unknown)
+	c.reports(c.GiveUp(all[0]), writes.Unknown)
+	c.reports(c.GiveUp(all[0]))
+	c.reports(c.GiveUp(all[1]), writes.Unknown)
 	for number := range uint64(3) {
 		one, ok := c.Next(c.now)
 		if !ok || one.Number != number+1 || one.Void != (number < 2) {
@@ -235,12 +235,12 @@ func TestGivingUp(t *testing.T) {
 	}
 	late := c.Answered(1, writes.Answer{Void: true})
 	late = append(late, c.Answered(2, writes.Answer{Result: "b"})...)
-	c.told(late, writes.Never, writes.Done)
+	c.reports(late, writes.Never, writes.Done)
 	if !late[0].Late || !late[1].Late || late[1].Result != "b" {
-		t.Errorf("told %+v", late)
+		t.Errorf("reports %+v", late)
 	}
-	c.told(c.GiveUp(all[1]))
-	c.told(c.Answered(3, writes.Answer{}), writes.Done)
+	c.reports(c.GiveUp(all[1]))
+	c.reports(c.Answered(3, writes.Answer{}), writes.Done)
 }
 
 // TestOrder: results come in the order of the numbers, whatever the node does.
@@ -248,10 +248,10 @@ func TestOrder(t *testing.T) {
 	c := newClient(t)
 	c.push("a", "b")
 	c.sends(1, 2)
-	c.told(c.Answered(2, writes.Answer{}))
-	c.told(c.Answered(7, writes.Answer{}))
-	c.told(c.Answered(1, writes.Answer{}), writes.Done, writes.Done)
-	c.told(c.Answered(1, writes.Answer{}))
+	c.reports(c.Answered(2, writes.Answer{}))
+	c.reports(c.Answered(7, writes.Answer{}))
+	c.reports(c.Answered(1, writes.Answer{}), writes.Done, writes.Done)
+	c.reports(c.Answered(1, writes.Answer{}))
 }
 
 // TestCertificate: X9, each case.
@@ -278,7 +278,7 @@ func TestCertificate(t *testing.T) {
 	c.push("a", "b", "c", "d")
 	c.sends(1, 2, 3, 4)
 	c.push("e")
-	c.told(c.Ended(&session.Left{Instance: 1, Applied: 3, Floor: 1}, 1),
+	c.reports(c.Ended(&session.Left{Instance: 1, Applied: 3, Floor: 1}, 1),
 		writes.Unknown, writes.TookEffect, writes.TookEffect, writes.Never, writes.Never)
 }
 
@@ -299,7 +299,7 @@ func BenchmarkWrite(b *testing.B) {
 		}
 		if number++; number > 255 {
 			if len(q.Answered(number-255, writes.Answer{})) != 1 {
-				b.Fatal("not told")
+				b.Fatal("no report")
 			}
 		}
 	}

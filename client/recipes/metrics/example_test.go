@@ -23,7 +23,7 @@ func Example() {
 	err := with(func(ctx context.Context, s *client.Session) error {
 		lock := recipes.NewLock(s, "/locks/printer", recipes.WithObserver(m))
 		return lock.Do(ctx, func(ctx context.Context, _ tree.Stamp) error {
-			families, err := registry.Gather() // what a scrape shows
+			families, err := registry.Gather() // the content of a scrape
 			for _, f := range families {
 				if f.GetName() == "holdfast_recipe_holding" {
 					fmt.Println("held now:", f.GetMetric()[0].GetGauge().GetValue())
@@ -38,7 +38,7 @@ func Example() {
 	// Output: held now: 1
 }
 
-// with runs an example with a session of its own.
+// with runs an example with a new session.
 func with(example func(context.Context, *client.Session) error) error {
 	l, err := onenode.Start()
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package metrics counts for Prometheus who waits for what recipes grant and who holds it, and for how long. Programs
-// that do not import it link nothing of Prometheus.
+// Package metrics exports waits and grants of recipes, with their durations, to Prometheus. Programs that do not import
+// it link nothing of Prometheus.
 package metrics
 
 import (
@@ -13,10 +13,9 @@ import (
 	"holdfast/session"
 )
 
-// Recipes is a [recipes.Observer] and a [prometheus.Collector]. One serves any number of sessions and paths. Paths are
-// no labels, because there may be any number of them: a program that wants some of its locks apart registers one
-// Recipes for each, under a registerer with labels of its own ([prometheus.WrapRegistererWith]). Safe for concurrent
-// use.
+// Recipes is a [recipes.Observer] and a [prometheus.Collector]. One Recipes serves any number of sessions and paths.
+// Paths are not labels, because their number is unbounded: to count some locks separately, register a Recipes for each,
+// with labels from [prometheus.WrapRegistererWith]. Safe for concurrent use.
 //
 //	holdfast_recipe_waiting {recipe}                   gauge: calls that wait now
 //	holdfast_recipe_holding {recipe}                   gauge: grants that are held now
@@ -24,7 +23,7 @@ import (
 //	holdfast_recipe_hold_seconds {recipe, end}         histogram: how long grants were held
 //
 // The outcome is "granted", "busy" of a call that does not wait, "given up" when its context was canceled or timed out,
-// "removed" when somebody removed its entry, "session ended", or "failed". The end of a grant is "released", "removed",
+// "removed" when its entry was removed, "session ended", or "failed". The end of a grant is "released", "removed",
 // "session ended" or "failed".
 type Recipes struct {
 	waiting, holding *prometheus.GaugeVec
@@ -36,7 +35,7 @@ var (
 	_ prometheus.Collector = (*Recipes)(nil)
 )
 
-// New returns metrics that nobody has registered.
+// New returns unregistered metrics.
 func New() *Recipes {
 	gauge := func(name, help string) *prometheus.GaugeVec {
 		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"recipe"})
@@ -58,11 +57,11 @@ func New() *Recipes {
 // Waits counts a call that begins to wait.
 func (m *Recipes) Waits(recipe, _ string) { m.waiting.WithLabelValues(recipe).Inc() }
 
-// Waited counts a call that waits no more, and a grant if it has one.
+// Waited counts a call that has stopped waiting, and its grant if there is one.
 func (m *Recipes) Waited(recipe, _ string, d time.Duration, err error) {
 	m.waiting.WithLabelValues(recipe).Dec()
 	m.waited.WithLabelValues(recipe, reason(err)).Observe(d.Seconds())
-	if err == nil && recipe != "barrier" { // which nobody holds
+	if err == nil && recipe != "barrier" { // a barrier has no holder
 		m.holding.WithLabelValues(recipe).Inc()
 	}
 }
@@ -73,7 +72,7 @@ func (m *Recipes) Held(recipe, _ string, d time.Duration, why error) {
 	m.held.WithLabelValues(recipe, reason(why)).Observe(d.Seconds())
 }
 
-// reason names what became of a call, or why a grant is over.
+// reason names the outcome of a call, or why a grant is over.
 func reason(err error) string {
 	is := func(all ...error) bool {
 		for _, one := range all {
@@ -100,14 +99,14 @@ func reason(err error) string {
 	return "failed"
 }
 
-// Describe tells a registry what is counted.
+// Describe implements [prometheus.Collector].
 func (m *Recipes) Describe(to chan<- *prometheus.Desc) {
 	for _, c := range m.all() {
 		c.Describe(to)
 	}
 }
 
-// Collect tells a registry the counts.
+// Collect implements [prometheus.Collector].
 func (m *Recipes) Collect(to chan<- prometheus.Metric) {
 	for _, c := range m.all() {
 		c.Collect(to)

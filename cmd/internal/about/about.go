@@ -12,10 +12,10 @@ import (
 
 // version and commit are set by the linker: see the Makefile and deploy/release.
 //
-//nolint:gochecknoglobals // the linker sets no other variables
+//nolint:gochecknoglobals // the linker can only set global variables
 var version, commit string
 
-// Build is what is known of a program's build, in JSON as "holdfast version -o json" shows it.
+// Build describes a program's build, in JSON as "holdfast version -o json" shows it.
 type Build struct {
 	Version string `json:"version"`
 	// Commit ends with "-dirty" when the sources had changes that are not in the commit.
@@ -28,7 +28,7 @@ type Build struct {
 	Formats map[string]uint64 `json:"formats"`
 }
 
-// Version returns the version that the linker was given, or else the version that Go noted in the build.
+// Version returns the version that the linker has set, or else the version that Go recorded in the build.
 func Version() string {
 	if info, ok := debug.ReadBuildInfo(); version == "" && ok {
 		return cmp.Or(info.Main.Version, "unknown")

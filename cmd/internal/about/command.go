@@ -41,7 +41,7 @@ func (b Build) text() string {
 		{"feature level", strconv.Itoa(b.FeatureLevel)},
 		{"formats", strings.Join(formats, ", ")},
 	} {
-		_, _ = fmt.Fprintf(w, "%s\t%s\n", row[0], row[1]) // a Builder takes everything
+		_, _ = fmt.Fprintf(w, "%s\t%s\n", row[0], row[1]) // writes to a Builder never fail
 	}
 	_ = w.Flush()
 	return strings.TrimSuffix(text.String(), "\n")

@@ -16,8 +16,8 @@ import (
 	"holdfast/session"
 )
 
-// Command checks the arguments of a command that holds others and does nothing itself: an argument then is a command
-// that it does not have. The error suggests commands with a similar name.
+// Command checks the arguments of a command that only holds other commands: an argument is then an unknown command. The
+// error suggests commands with a similar name.
 func Command(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -48,7 +48,7 @@ func Flag(cmd *cobra.Command, err error) error {
 // None checks the arguments of commands that take none.
 func None(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return fmt.Errorf("%q takes no arguments, not %q", cmd.CommandPath(), args[0])
+		return fmt.Errorf("%q accepts no arguments, not %q", cmd.CommandPath(), args[0])
 	}
 	return nil
 }
@@ -57,7 +57,7 @@ func None(cmd *cobra.Command, args []string) error {
 func One(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != 1 {
-			return fmt.Errorf("%q takes one %s, not %d arguments", cmd.CommandPath(), what, len(args))
+			return fmt.Errorf("%q accepts one %s, not %d arguments", cmd.CommandPath(), what, len(args))
 		}
 		return nil
 	}
@@ -67,7 +67,7 @@ func One(what string) cobra.PositionalArgs {
 func Two(first, second string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != 2 {
-			return fmt.Errorf("%q takes %s and %s, not %d arguments", cmd.CommandPath(), first, second, len(args))
+			return fmt.Errorf("%q accepts %s and %s, not %d arguments", cmd.CommandPath(), first, second, len(args))
 		}
 		return nil
 	}
@@ -77,7 +77,7 @@ func Two(first, second string) cobra.PositionalArgs {
 func Some(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
-			return fmt.Errorf("%q takes one %s or more, not 0 arguments", cmd.CommandPath(), what)
+			return fmt.Errorf("%q accepts one %s or more, not 0 arguments", cmd.CommandPath(), what)
 		}
 		return nil
 	}
@@ -121,7 +121,7 @@ func WrapHelp(root *cobra.Command) {
 type Refusal struct {
 	// Flag is the flag's name with hyphens, Given the refused value.
 	Flag, Given string
-	// Want says which values the flag takes.
+	// Want describes the values that the flag accepts.
 	Want string
 }
 
@@ -139,8 +139,8 @@ func Refused(err error) (Refusal, bool) {
 	return Refusal{Flag: "--" + flag.Name, Given: invalid.GetValue(), Want: want}, true
 }
 
-// libraryForms says which values pflag's own types of flags take. It has the types that the programs use and that can
-// refuse a value.
+// libraryForms describes the accepted values of pflag's own types of flags, for the types that the programs use and
+// that can refuse a value.
 func libraryForms() map[string]string {
 	return map[string]string{
 		"bool":        "true or false",
@@ -176,23 +176,23 @@ func (w *whole[T]) String() string { return fmt.Sprint(*w.at) }
 // Type names the kind of value in the help.
 func (w *whole[T]) Type() string { return "number" }
 
-// Positive returns the value of a flag that takes a duration above 0 and stores it in at. most is the largest duration;
-// 0 is no bound.
-func Positive(at *time.Duration, byDefault, most time.Duration) pflag.Value {
+// Positive returns the value of a flag that takes a duration above 0 and stores it in at. limit is the largest
+// duration; 0 is no bound.
+func Positive(at *time.Duration, byDefault, limit time.Duration) pflag.Value {
 	want := "a positive duration with a unit, such as 500ms, 2s or 1m"
-	if most > 0 {
-		want += ", at most " + session.FormatDuration(most)
+	if limit > 0 {
+		want += ", at most " + session.FormatDuration(limit)
 	}
 	*at = byDefault
-	return &duration{at: at, want: want, ok: func(d time.Duration) bool { return d > 0 && (most == 0 || d <= most) }}
+	return &duration{at: at, want: want, ok: func(d time.Duration) bool { return d > 0 && (limit == 0 || d <= limit) }}
 }
 
-// AtLeast returns the value of a flag that takes a duration of least or more and stores it in at.
-func AtLeast(at *time.Duration, byDefault, least time.Duration) pflag.Value {
+// AtLeast returns the value of a flag that takes a duration of minimum or more and stores it in at.
+func AtLeast(at *time.Duration, byDefault, minimum time.Duration) pflag.Value {
 	*at = byDefault
 	return &duration{
-		at: at, want: "a duration of at least " + session.FormatDuration(least) + ", with a unit, such as 500ms, 2s or 1m",
-		ok: func(d time.Duration) bool { return d >= least },
+		at: at, want: "a duration of at least " + session.FormatDuration(minimum) + ", with a unit, such as 500ms, 2s or 1m",
+		ok: func(d time.Duration) bool { return d >= minimum },
 	}
 }
 

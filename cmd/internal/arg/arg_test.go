@@ -46,7 +46,7 @@ func TestValuesAreRead(t *testing.T) {
 	}
 }
 
-// Each refusal names the flag, the value, and the range or form. It has no words of Go's parsers.
+// Each refusal names the flag, the value, and the range or form, in other words than Go's parsers.
 func TestRefusals(t *testing.T) {
 	for _, tt := range []struct {
 		arg  string
@@ -125,7 +125,7 @@ func TestNone(t *testing.T) {
 	if err := None(cmd, nil); err != nil {
 		t.Error(err)
 	}
-	if err := None(cmd, []string{"extra"}); err == nil || err.Error() != `"run" takes no arguments, not "extra"` {
+	if err := None(cmd, []string{"extra"}); err == nil || err.Error() != `"run" accepts no arguments, not "extra"` {
 		t.Errorf("got %v", err)
 	}
 }

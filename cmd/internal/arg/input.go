@@ -9,9 +9,9 @@ import (
 )
 
 // Until returns a reader of r for as long as ctx lives. Once ctx has ended, a Read returns the cause of ctx, also a
-// Read that waits for r: a person who types nothing, or a pipe that nobody writes to, does not hold up a command that
-// was told to end. Such a Read leaves a goroutine behind, which waits for r and may take bytes from it. So nobody else
-// can use r then: the process is about to end.
+// Read that waits for r: a silent terminal or pipe must not delay the end of a command. Such a Read leaves a goroutine
+// behind, which waits for r and may consume bytes from it. So r is unusable then, which is harmless in a process that
+// is about to end.
 //
 // One goroutine may use the reader.
 func Until(ctx context.Context, r io.Reader) io.Reader {
@@ -35,7 +35,7 @@ func Until(ctx context.Context, r io.Reader) io.Reader {
 	})
 }
 
-// outcome is what a Read returned.
+// outcome is the result of a Read.
 type outcome struct {
 	n   int
 	err error

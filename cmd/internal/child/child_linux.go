@@ -12,51 +12,51 @@ import (
 )
 
 const (
-	// outputWait is how long Run reads what a program has written, when its output is no file and processes that it
-	// left behind have the output open.
+	// outputWait is how long Run keeps reading a program's output when the output is no file and leftover processes
+	// still have it open.
 	outputWait = time.Second
-	// deathWait bounds how long Run waits for killed processes of the program's group to be gone. Only a process that
-	// hangs in the kernel takes so long.
+	// deathWait bounds how long Run waits for killed processes of the program's group to disappear. Only a process that
+	// hangs in the kernel needs this time.
 	deathWait = 2 * time.Second
-	// signalsWaiting is how many signals wait while Run does something else. Go drops further ones.
+	// signalsWaiting is how many signals wait while Run is busy. Go drops further signals.
 	signalsWaiting = 64
 )
 
-// passedOn are the signals that the program gets. SIGTSTP is one that it may get, see terminals.
+// passedOn are the signals that the program gets. SIGTSTP is passed on in some cases, see terminals.
 func passedOn() []os.Signal {
 	all := []os.Signal{
 		syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2,
 		syscall.SIGWINCH, syscall.SIGCONT, syscall.SIGALRM, syscall.SIGTSTP,
 	}
-	heard := []os.Signal{syscall.SIGCHLD}
+	handled := []os.Signal{syscall.SIGCHLD}
 	for _, s := range all {
-		if !signal.Ignored(s) { // nohup has SIGHUP ignored, and so the program has
-			heard = append(heard, s)
+		if !signal.Ignored(s) { // under nohup, SIGHUP is ignored for the program too
+			handled = append(handled, s)
 		}
 	}
-	return heard
+	return handled
 }
 
 // supervisor is one run of a program.
 type supervisor struct {
 	*Options
-	family *Family
-	guard  guard
-	cmd    *exec.Cmd
+	family     *Family
+	escalation escalation
+	cmd        *exec.Cmd
 	// group is the program's process group, and the program's own id.
 	group    int
 	terminal *terminal
 	signals  chan os.Signal
-	// ended is closed when the program has ended. It was not waited for: its ids are not used anew.
+	// ended is closed when the program has ended. It is not reaped yet, so its ids are not reused.
 	ended <-chan struct{}
-	// asked says that a Ctrl-Z was passed on, wants that the program is to get the terminal when it goes on.
-	asked, wants bool
-	lost, killed bool
+	// stopRequested: a Ctrl-Z was passed on, wants that the program is to get the terminal when it goes on.
+	stopRequested, wants bool
+	lost, killed         bool
 }
 
 func (f *Family) run(ctx context.Context, o *Options) (Ended, error) {
 	s := &supervisor{
-		Options: o, family: f, guard: guard{onLost: o.OnLost, grace: o.Grace, margin: o.Margin},
+		Options: o, family: f, escalation: escalation{onLost: o.OnLost, grace: o.Grace, margin: o.Margin},
 		signals: make(chan os.Signal, signalsWaiting),
 	}
 	signal.Notify(s.signals, passedOn()...)
@@ -65,7 +65,7 @@ func (f *Family) run(ctx context.Context, o *Options) (Ended, error) {
 		return Ended{}, context.Cause(ctx)
 	}
 	if held := o.Hold.Context(); held.Err() != nil {
-		return Ended{}, &LostError{context.Cause(held)} //nolint:contextcheck // the hold lives on its own
+		return Ended{}, &LostError{context.Cause(held)} //nolint:contextcheck // the hold outlives ctx
 	}
 	if !adopting() {
 		if err := adopt(1); err != nil {
@@ -78,7 +78,7 @@ func (f *Family) run(ctx context.Context, o *Options) (Ended, error) {
 	}
 	s.terminal = openTerminal()
 	defer func() { s.terminal.close(s.killed) }()
-	s.supervise() //nolint:contextcheck // the hold lives on its own
+	s.supervise() //nolint:contextcheck // the hold outlives ctx
 	return s.finish()
 }
 
@@ -94,7 +94,7 @@ func (s *supervisor) start() error {
 	return nil
 }
 
-// supervise passes signals on and looks after the hold until the program has ended.
+// supervise passes signals on and supervises the hold until the program has ended.
 func (s *supervisor) supervise() {
 	lost := s.Hold.Context().Done()
 	timer := time.NewTimer(0)
@@ -105,26 +105,26 @@ func (s *supervisor) supervise() {
 			return
 		case got := <-s.signals:
 			if got == syscall.SIGCONT {
-				s.look() // before the program can go on
+				s.checkHold() // before the program can go on
 			}
 			s.signalled(got)
 		case <-lost:
 			lost = nil
 		case <-timer.C:
 		}
-		if again := s.look(); !again.IsZero() {
+		if again := s.checkHold(); !again.IsZero() {
 			timer.Reset(time.Until(again))
 		}
 	}
 }
 
-// look does what the hold demands now, and returns when to look again.
-func (s *supervisor) look() time.Time {
+// checkHold acts on the state of the hold, and returns when to check again.
+func (s *supervisor) checkHold() time.Time {
 	until := s.Hold.SafeUntil()
 	if s.Hold.Context().Err() != nil {
 		until = time.Time{}
 	}
-	do, again := s.guard.next(time.Now(), until)
+	do, again := s.escalation.next(time.Now(), until)
 	switch do {
 	case terminate:
 		s.lost = true
@@ -155,7 +155,7 @@ func (s *supervisor) why() string {
 	return ""
 }
 
-// signalled does what a signal of this process demands.
+// signalled handles a signal of this process.
 func (s *supervisor) signalled(got os.Signal) {
 	switch got {
 	case syscall.SIGCHLD:
@@ -163,7 +163,7 @@ func (s *supervisor) signalled(got os.Signal) {
 		s.stopped(stopSignal(s.group))
 	case syscall.SIGTSTP:
 		if s.terminal != nil && continuable() {
-			s.asked = true
+			s.stopRequested = true
 			s.send(syscall.SIGTSTP)
 		}
 	case syscall.SIGCONT:
@@ -185,8 +185,8 @@ func (s *supervisor) stopped(by syscall.Signal) {
 		s.terminal.lend(s.group)
 		s.send(syscall.SIGCONT)
 		return
-	case by == syscall.SIGSTOP && !s.asked && !s.terminal.lent:
-		return // somebody has stopped the program, and nothing else
+	case by == syscall.SIGSTOP && !s.stopRequested && !s.terminal.lent:
+		return // another process stopped the program alone
 	case !continuable() && wants:
 		s.Say(s.Command + " is stopped: it wants the terminal, which is another program's")
 		return
@@ -194,8 +194,8 @@ func (s *supervisor) stopped(by syscall.Signal) {
 		s.send(syscall.SIGCONT)
 		return
 	}
-	s.send(syscall.SIGSTOP) // the whole group: nothing of it may run while nobody looks after the hold
-	s.asked, s.wants = false, wants || s.terminal.lent
+	s.send(syscall.SIGSTOP) // the whole group: none of it may run while the hold is unsupervised
+	s.stopRequested, s.wants = false, wants || s.terminal.lent
 	s.terminal.takeBack()
 	_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP) // the next that happens is SIGCONT
 }
@@ -212,7 +212,7 @@ func (s *supervisor) proceed() {
 // send sends a signal to the program's group. The group is there until the program was waited for.
 func (s *supervisor) send(what syscall.Signal) { _ = syscall.Kill(-s.group, what) }
 
-// finish kills what is left of the program's group, and returns how the program has ended.
+// finish kills the rest of the program's group, and returns the program's end.
 func (s *supervisor) finish() (Ended, error) {
 	s.send(syscall.SIGKILL)
 	err := s.cmd.Wait()
@@ -238,7 +238,7 @@ func (s *supervisor) buryGroup() {
 			return
 		}
 		select {
-		case <-s.signals: // SIGCHLD is the one that matters, nobody is left for the others
+		case <-s.signals: // only SIGCHLD matters; there is no program left for the others
 		case <-late.C:
 			s.Say("processes that " + s.Command + " has started hang in the kernel, and were not seen to end")
 			return
@@ -246,9 +246,9 @@ func (s *supervisor) buryGroup() {
 	}
 }
 
-// launch starts a process with a group of its own, whose end is not for the reaper. The channel is closed when it has
-// ended; it is to be waited for and forgotten then. The kernel kills the process when the thread that started it ends:
-// a goroutine keeps that thread until then.
+// launch starts a process with its own group, which the reaper leaves alone. The channel is closed when the process has
+// ended; the caller then waits for it and forgets it. The kernel kills the process when the thread that started it
+// ends: a goroutine keeps that thread until then.
 func (f *Family) launch(cmd *exec.Cmd) (<-chan struct{}, error) {
 	cmd.WaitDelay = outputWait
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
@@ -282,7 +282,7 @@ func (f *Family) check(ctx context.Context, command string, env []string) error 
 	case <-ctx.Done():
 	}
 	late := ctx.Err() != nil
-	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it has left behind too
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // leftover children too
 	err = cmd.Wait()
 	f.forget(cmd.Process.Pid)
 	f.reap()
@@ -292,7 +292,7 @@ func (f *Family) check(ctx context.Context, command string, env []string) error 
 	return err
 }
 
-// start starts a process whose end is not for the reaper.
+// start starts a process that the reaper leaves alone.
 func (f *Family) start(cmd *exec.Cmd) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -306,15 +306,15 @@ func (f *Family) start(cmd *exec.Cmd) error {
 	return nil
 }
 
-// forget says that a process of start was waited for.
+// forget removes a process of start that was reaped.
 func (f *Family) forget(pid int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.own, pid)
 }
 
-// reap waits for orphans that have ended. A process of start that nobody has waited for may hide some: reap is called
-// again when that was done.
+// reap reaps orphans that have ended. An unreaped process of start may hide orphans: reap is called again after the
+// process was reaped.
 func (f *Family) reap() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -139,7 +139,7 @@ func TestNothingIsStarted(t *testing.T) {
 
 // Every signal of this process reaches the program, and its children in the group.
 func TestSignalsArePassedOn(t *testing.T) {
-	passed := passedOn() // nobody has asked for signals yet: what is ignored shows
+	passed := passedOn() // before any Notify, which hides ignored signals
 	r := runHere(t, Options{Hold: forever()})
 	pid, group := r.ready()
 	if pid != group || group == syscall.Getpgrp() {
@@ -174,7 +174,7 @@ func TestSignalsArePassedOn(t *testing.T) {
 
 // The program and all its group are terminated when the grace begins, and not before.
 func TestTerminatedBeforeTheHoldIsOver(t *testing.T) {
-	const grace, margin = time.Minute, time.Minute // nobody is killed while this test listens
+	const grace, margin = time.Minute, time.Minute // no kill while this test listens
 	h := forever()
 	r := runHere(t, Options{Hold: h, Grace: grace, Margin: margin})
 	r.ready()
@@ -183,7 +183,7 @@ func TestTerminatedBeforeTheHoldIsOver(t *testing.T) {
 	r.ready()
 	until := time.Now().Add(margin + grace + time.Second/2)
 	h.renew(until)
-	syscall.Kill(os.Getpid(), syscall.SIGCONT) // anything makes Run look
+	syscall.Kill(os.Getpid(), syscall.SIGCONT) // any signal makes Run check the hold
 	for terms := 0; terms < 2; {               // besides CONT: both processes print, each in an order of its own
 		if r.hear() == "TERM" {
 			terms++
@@ -218,7 +218,7 @@ func TestKilledBeforeTheHoldIsOver(t *testing.T) {
 	r.want("<nil>")
 	other, _ := r.ready()
 	h.lasts(margin + grace/2)
-	syscall.Kill(os.Getpid(), syscall.SIGCONT) // anything makes Run look
+	syscall.Kill(os.Getpid(), syscall.SIGCONT) // any signal makes Run check the hold
 	got := <-r.ended
 	for _, gone := range []int{pid, other} {
 		if err := syscall.Kill(gone, 0); !errors.Is(err, syscall.ESRCH) {
@@ -236,7 +236,7 @@ func TestKilledBeforeTheHoldIsOver(t *testing.T) {
 	}
 }
 
-// The program has its signal before anything is said of it: whoever is told may be slow.
+// The program gets its signal before Say is called, which may be slow.
 func TestSignalsComeBeforeWords(t *testing.T) {
 	h := forever()
 	saying, proceed := make(chan string), make(chan struct{})
@@ -246,7 +246,7 @@ func TestSignalsComeBeforeWords(t *testing.T) {
 	}})
 	r.ready()
 	h.renew(time.Now().Add(90 * time.Second))
-	syscall.Kill(os.Getpid(), syscall.SIGCONT) // anything makes Run look
+	syscall.Kill(os.Getpid(), syscall.SIGCONT) // any signal makes Run check the hold
 	what := <-saying
 	for r.hear() != "TERM" {
 	}
@@ -294,7 +294,7 @@ func TestOtherWaysToLose(t *testing.T) {
 	}
 }
 
-// What a program leaves in its group ends with it.
+// Leftover processes of the program's group end with it.
 func TestNothingIsLeft(t *testing.T) {
 	r := runHere(t, Options{Hold: forever()})
 	r.ready()
@@ -444,7 +444,7 @@ func TestStoppedRunner(t *testing.T) {
 	k.silent()
 }
 
-// Process 1 of a container: nobody else reaps, and signals without a handler do nothing.
+// Process 1 of a container: no other process reaps, and signals without a handler do nothing.
 func TestProcess1(t *testing.T) {
 	if os.Geteuid() != 0 {
 		skip.Test(t, "only root may make a PID namespace")

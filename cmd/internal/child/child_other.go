@@ -7,7 +7,7 @@ import (
 	"errors"
 )
 
-// run needs Linux: there the kernel kills a program whose supervisor was killed, and gives orphans to it.
+// run needs Linux, whose kernel kills a program whose supervisor was killed, and passes orphans to the supervisor.
 func (f *Family) run(_ context.Context, o *Options) (Ended, error) {
 	return Ended{}, &StartError{o.Command, errNotLinux}
 }

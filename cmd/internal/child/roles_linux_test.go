@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// The test binary plays other processes when these variables are set.
+// The test binary acts as other processes when these variables are set.
 const (
 	roleVariable = "HOLDFAST_TEST_ROLE"
 	overVariable = "HOLDFAST_TEST_OVER" // of the runner: its hold is over once this file exists
@@ -46,7 +46,7 @@ func environment(role string, more ...string) []string {
 	return append(append(os.Environ(), more...), roleVariable+"="+role)
 }
 
-// names are the signals that the listener tells of.
+// names are the signals that the listener reports.
 var names = map[os.Signal]string{
 	syscall.SIGHUP: "HUP", syscall.SIGINT: "INT", syscall.SIGQUIT: "QUIT", syscall.SIGTERM: "TERM",
 	syscall.SIGUSR1: "USR1", syscall.SIGUSR2: "USR2", syscall.SIGWINCH: "WINCH", syscall.SIGCONT: "CONT",
@@ -165,7 +165,7 @@ func (h *hold) renew(until time.Time) {
 	h.until = until
 }
 
-// lasts ends the hold so long after the next look at it.
+// lasts ends the hold this long after the next call of SafeUntil.
 func (h *hold) lasts(left time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

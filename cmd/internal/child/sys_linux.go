@@ -9,7 +9,7 @@ import (
 	"unsafe"
 )
 
-// Linux's, which package syscall lacks.
+// Constants of Linux that package syscall lacks.
 const (
 	pAll, pPID                     = 0, 1
 	setChildSubreaper, getReaper   = 36, 37
@@ -42,7 +42,7 @@ func waitFor(kind, pid int, flags uintptr) (info, error) {
 	}
 }
 
-// awaitEnd returns when a child has ended, and leaves it to be waited for.
+// awaitEnd returns when a child has ended, and leaves it unreaped.
 func awaitEnd(pid int) { _, _ = waitFor(pPID, pid, syscall.WEXITED|syscall.WNOWAIT) }
 
 // stopSignal returns the signal that has stopped a child since the last call, 0 for none.
@@ -70,7 +70,7 @@ func adopting() bool {
 	return failed == 0 && is != 0
 }
 
-// adopt has this process get the orphans among its descendants: 1 for yes, 0 for no.
+// adopt makes this process get the orphans among its descendants: 1 for yes, 0 for no.
 func adopt(yes uintptr) error {
 	if _, _, failed := syscall.RawSyscall(syscall.SYS_PRCTL, setChildSubreaper, yes, 0); failed != 0 {
 		return fmt.Errorf("adopt orphans: %w", failed)
@@ -78,9 +78,9 @@ func adopt(yes uintptr) error {
 	return nil
 }
 
-// continuable reports whether some other process can be expected to continue this one after it was stopped: the
-// terminal's shell, which is a parent of this process's group from outside the group. The kernel stops no group without
-// one for the sake of a terminal.
+// continuable reports whether another process can be expected to continue this process after a stop: the terminal's
+// shell, which is a parent of this process's group from outside the group. The kernel does not let a terminal stop a
+// group without such a parent.
 func continuable() bool {
 	group, session := syscall.Getpgrp(), sessionOf(0)
 	for pid := os.Getppid(); pid > 0; pid = parentOf(pid) {
@@ -104,13 +104,13 @@ func sessionOf(pid int) int {
 	return int(id)
 }
 
-// parentOf returns the parent of a process, 0 if it is not known.
+// parentOf returns the parent of a process, 0 if unknown.
 func parentOf(pid int) int {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return noProcess
 	}
-	_, behind, _ := bytes.Cut(stat, []byte(") ")) // a name may have spaces; one with ") " only makes the answer 0
+	_, behind, _ := bytes.Cut(stat, []byte(") ")) // a name may have spaces; a name with ") " only makes the answer 0
 	fields := bytes.Fields(behind)
 	if len(fields) < fieldsBeforeParent {
 		return noProcess

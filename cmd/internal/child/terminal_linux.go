@@ -13,7 +13,7 @@ type terminal struct {
 	fd int
 	// mine is the process group of this process.
 	mine int
-	// lent says that another group has the foreground, because lend gave it.
+	// lent: lend gave the foreground to another group.
 	lent bool
 	// before are the settings of the terminal as of the first lend; nil before that.
 	before *term.State
@@ -30,8 +30,8 @@ func openTerminal() *terminal {
 	return &terminal{fd: fd, mine: syscall.Getpgrp()}
 }
 
-// close takes the foreground back, and the settings if the program was killed and could not restore them.
-func (t *terminal) close(killed bool) { //nolint:revive // it is a fact, not a choice of the caller
+// close returns the foreground to this process, and restores the settings if the program was killed and could not.
+func (t *terminal) close(killed bool) { //nolint:revive // a fact rather than a choice of the caller
 	if t == nil {
 		return
 	}
@@ -57,7 +57,7 @@ func (t *terminal) lend(group int) {
 	t.lent = t.control(syscall.TIOCSPGRP, new(int32(group))) //nolint:gosec // a process group is small
 }
 
-// takeBack takes the foreground back from the group that it was lent to.
+// takeBack returns the foreground to this process from the group that borrowed it.
 func (t *terminal) takeBack() {
 	if t.lent {
 		t.control(syscall.TIOCSPGRP, new(int32(t.mine))) //nolint:gosec // a process group is small
@@ -65,7 +65,7 @@ func (t *terminal) takeBack() {
 	}
 }
 
-// control does an operation on the terminal, and reports whether it succeeded.
+// control performs an operation on the terminal, and reports whether it succeeded.
 func (t *terminal) control(operation uintptr, group *int32) bool {
 	_, _, failed := syscall.Syscall(syscall.SYS_IOCTL, uintptr(t.fd), operation, uintptr(unsafe.Pointer(group)))
 	return failed == 0

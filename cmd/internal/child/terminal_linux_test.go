@@ -17,8 +17,8 @@ import (
 // The descriptors of the shell, besides the terminal and the output of the program.
 const reports, orders = 3, 4
 
-// shell leads a session on a terminal, and runs a runner in the foreground. It reports what becomes of it, and takes
-// orders when it was stopped.
+// shell leads a session on a terminal, and runs a runner in the foreground. It reports the runner's state, and accepts
+// orders when the runner was stopped.
 func shell() int {
 	report, order := os.NewFile(reports, ""), bufio.NewScanner(os.NewFile(orders, ""))
 	cmd := exec.Command(os.Args[0], os.Args[1:]...)
@@ -52,7 +52,7 @@ func shell() int {
 
 // shellSession is a shell on a terminal.
 type shellSession struct {
-	// program has what the program prints; its input is the terminal. shell has the reports, and takes the orders.
+	// program has the program's output; its input is the terminal. shell has the reports, and takes the orders.
 	program, shell *talk
 	keyboard       *os.File
 	// end ends the hold.
@@ -131,7 +131,7 @@ func TestProgramGetsTheTerminal(t *testing.T) {
 	s.program.silent()
 }
 
-// Ctrl-Z stops the program and its runner, and both go on: with the terminal if the program had it.
+// Ctrl-Z stops the program and its runner, and both continue: with the terminal if the program had it.
 func TestCtrlZ(t *testing.T) {
 	for _, args := range [][]string{{}, {"deaf"}} {
 		t.Run(strings.Join(args, ""), func(t *testing.T) {

@@ -13,14 +13,15 @@ import (
 )
 
 const (
-	// slack is what a request has besides its transaction, and more.
+	// slack is an upper bound of a request's size besides its transaction.
 	slack = 1 << 10
-	// maxSteps bounds the operations of one transaction: more would keep the nodes from their other work for long.
+	// maxSteps bounds the operations of one transaction: a larger transaction would keep the nodes from other work for
+	// long.
 	maxSteps = 2000
 )
 
-// have is an entry at the target.
-type have struct {
+// existing is an entry at the target.
+type existing struct {
 	exists    bool
 	data      []byte
 	acl       tree.ACL
@@ -34,25 +35,26 @@ func isRefused(err error, code tree.Code) bool {
 }
 
 // at reads an entry of the target. The answers are not of one moment, and a write checks that nothing has changed.
-func (r *run) at(ctx context.Context, path string) (h have, err error) {
-	ctx, cancel := context.WithTimeout(ctx, r.Patience)
+func (r *run) at(ctx context.Context, path string) (h existing, err error) {
+	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()
 	e, err := r.to.Get(ctx, path)
 	if isRefused(err, tree.NoNode) {
-		return have{}, nil
+		return existing{}, nil
 	}
 	if err != nil {
-		return have{}, err
+		return existing{}, err
 	}
 	list, err := r.to.GetACL(ctx, path)
 	if isRefused(err, tree.NoNode) {
-		return have{}, nil
+		return existing{}, nil
 	}
 	e.Stat.ACLVersion = list.Stat.ACLVersion
-	return have{exists: true, data: e.Data, acl: list.ACL, inherited: list.Inherited, stat: e.Stat}, err
+	return existing{exists: true, data: e.Data, acl: list.ACL, inherited: list.Inherited, stat: e.Stat}, err
 }
 
-// entry makes the target have an entry, or compares it. It returns how many children that has there, -1 without one.
+// entry makes the target's entry equal to the source's, or compares both. It returns the number of the entry's children
+// at the target, -1 without an entry.
 func (r *run) entry(ctx context.Context, path string, n Node) (children int, err error) {
 	if path != tree.Root && r.full(path) == reserved { // of a chroot's own; without: the cluster's is overwritten
 		return -1, &RefusalError{Field: "path", Why: "is where the cluster keeps its own affairs: give --to"}
@@ -85,8 +87,8 @@ func (r *run) entry(ctx context.Context, path string, n Node) (children int, err
 	}
 }
 
-// left reports whether an entry differs and stays so, and notes that.
-func (r *run) left(path string, n Node, h have, did outcome) bool {
+// left reports whether an entry differs and stays different, and records the problem.
+func (r *run) left(path string, n Node, h existing, did outcome) bool {
 	differs := r.differs(n, h)
 	switch {
 	case differs == nil:
@@ -102,7 +104,7 @@ func (r *run) left(path string, n Node, h have, did outcome) bool {
 	}
 }
 
-func childrenOf(h have) int {
+func childrenOf(h existing) int {
 	if !h.exists {
 		return -1
 	}
@@ -118,7 +120,7 @@ func (r *run) full(path string) string {
 	return root + path
 }
 
-// outcome is what a copy has done about an entry.
+// outcome is the outcome of a copy for an entry.
 type outcome int
 
 const (
@@ -128,9 +130,9 @@ const (
 	raised
 )
 
-// differs returns what an existing entry has that the source has not; nil for nothing. Numbers that are higher at the
-// target are no difference: nobody can take them back.
-func (r *run) differs(n Node, h have) *RefusalError {
+// differs returns how an existing entry differs from the source; nil if it does not. Higher numbers at the target are
+// no difference, because numbers cannot be lowered.
+func (r *run) differs(n Node, h existing) *RefusalError {
 	switch {
 	case !h.exists && !r.verifying():
 		return nil
@@ -165,9 +167,9 @@ func sizeOf(data []byte) string {
 	return fmt.Sprintf("%d bytes", len(data))
 }
 
-// may reports whether a difference may be overwritten: as asked for, at the root of a tree that nobody has used, and in
-// what this copy has begun itself.
-func (r *run) may(differs *RefusalError, path string, h have, did outcome) bool {
+// may reports whether a difference may be overwritten: with Options.Overwrite, at the root of an unused tree, and in an
+// entry that this copy has started itself.
+func (r *run) may(differs *RefusalError, path string, h existing, did outcome) bool {
 	if differs.Field == "kind" {
 		return false
 	}
@@ -175,7 +177,7 @@ func (r *run) may(differs *RefusalError, path string, h have, did outcome) bool 
 	return r.Overwrite || fresh || did == overwritten
 }
 
-// wanted returns the version to reach, of one at the source.
+// wanted returns the version to reach at the target for a version at the source.
 func (r *run) wanted(version int64) int64 {
 	if version < 0 || version > r.MaxVersion {
 		return 0
@@ -183,10 +185,10 @@ func (r *run) wanted(version int64) int64 {
 	return version
 }
 
-// step returns the next operations that bring an entry closer to the source's, none when there is nothing to do. last
-// says that nothing is left after them. Each transaction leaves the entry with the source's data: versions are raised
-// by writing it again, and nobody sees the steps between.
-func (r *run) step(path string, n Node, h have) (ops []tree.Op, last bool, did outcome) {
+// step returns the next operations that bring an entry closer to the source's, none when it is equal. last reports that
+// no step remains after them. Each transaction leaves the entry with the source's data: rewriting it raises the
+// version, and the steps in between stay invisible.
+func (r *run) step(path string, n Node, h existing) (ops []tree.Op, last bool, did outcome) {
 	sets, lists := r.wanted(n.Version)-h.stat.Version, r.wanted(n.ACLVersion)-h.stat.ACLVersion
 	did = raised
 	switch {
@@ -207,13 +209,13 @@ func (r *run) step(path string, n Node, h have) (ops []tree.Op, last bool, did o
 	if h.exists && (sets > 0 || lists > 0) {
 		ops = append(ops, tree.Check{Path: path, Version: h.stat.Version})
 	}
-	if h.exists && lists > 0 { // the list first: a stricter one hides the data that comes
-		count := min(lists, r.room(path, 0, listSize(n.ACL)))
+	if h.exists && lists > 0 { // the list first: a stricter list hides the new data
+		count := min(lists, r.maxOps(path, 0, listSize(n.ACL)))
 		ops = append(ops, slices.Repeat([]tree.Op{tree.SetACL{Path: path, ACL: n.ACL, Version: tree.Any}}, int(count))...)
 		return ops, false, did
 	}
 	if sets > 0 {
-		count := min(sets, r.room(path, len(n.Data)+listSize(n.ACL), 0))
+		count := min(sets, r.maxOps(path, len(n.Data)+listSize(n.ACL), 0))
 		ops = append(ops, slices.Repeat([]tree.Op{tree.Set{Path: path, Version: tree.Any}}, int(count-1))...)
 		ops = append(ops, tree.Set{Path: path, Data: n.Data, Version: tree.Any})
 		return ops, count == sets && lists <= 0, did
@@ -221,8 +223,8 @@ func (r *run) step(path string, n Node, h have) (ops []tree.Op, last bool, did o
 	return ops, lists <= 0, did
 }
 
-// room is how many operations about a path fit into a transaction that has other bytes too; at least one.
-func (r *run) room(path string, others, each int) int64 {
+// maxOps is how many operations about a path fit into a transaction with the given other bytes; at least one.
+func (r *run) maxOps(path string, others, each int) int64 {
 	return int64(max(1, min(maxSteps, (tree.MaxRequest/2-others)/(len(r.full(path))+each+64))))
 }
 
@@ -233,8 +235,8 @@ func listSize(acl tree.ACL) (size int) {
 	return size
 }
 
-// became counts what became of an entry.
-func (r *run) became(n Node, h have, did outcome) {
+// became counts the outcome for an entry.
+func (r *run) became(n Node, h existing, did outcome) {
 	r.count(func(c *Counts) {
 		switch did {
 		case created:
@@ -256,14 +258,14 @@ func (r *run) became(n Node, h have, did outcome) {
 
 // write carries out operations, all or none.
 func (r *run) write(ctx context.Context, ops []tree.Op) error {
-	ctx, cancel := context.WithTimeout(ctx, r.Patience)
+	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()
 	_, err := r.to.Transact(ctx, tree.Transaction{Then: ops})
 	return err
 }
 
 // counter raises the number of the next sequential name below an entry, by making and removing a child: the tree counts
-// the children that were ever made (D4).
+// the children that were ever made (D4 sequence numbers).
 func (r *run) counter(ctx context.Context, d *directory) error {
 	if err := overflowed(d.made); err != nil {
 		return err
@@ -291,12 +293,12 @@ func (r *run) counter(ctx context.Context, d *directory) error {
 			return err
 		}
 		var ops []tree.Op
-		for range min(missing, r.room(path, 0, len(path))/2) {
+		for range min(missing, r.maxOps(path, 0, len(path))/2) {
 			ops = append(ops, tree.Create{Path: path, Kind: tree.Persistent}, tree.Delete{Path: path, Version: tree.Any})
 		}
 		err = r.write(ctx, ops)
 		switch {
-		case isRefused(err, tree.NodeExists): // what the source has no more, or never had
+		case isRefused(err, tree.NodeExists): // the source has deleted it, or never had it
 			name = spareName(d.names, name+"i")
 		case err != nil:
 			return err
@@ -310,7 +312,7 @@ func (r *run) counter(ctx context.Context, d *directory) error {
 // spareName is a name that no child of the source has, the first from name on.
 func spareName(names []string, name string) string {
 	for {
-		if _, taken := slices.BinarySearch(names, name); !taken {
+		if _, exists := slices.BinarySearch(names, name); !exists {
 			return name
 		}
 		name += "i"

@@ -41,9 +41,9 @@ func extras(s migrate.Summary) (paths []string) {
 	return paths
 }
 
-// TestExtrasBelowWhatEndsByItself: containers, TTL entries and ephemerals of the target alone are no difference. What
-// lasts below them is one: it keeps them from ending.
-func TestExtrasBelowWhatEndsByItself(t *testing.T) {
+// TestExtrasBelowTemporaryEntries: containers, TTL entries and ephemerals of the target alone are no difference.
+// Permanent entries below them are one: they keep them from ending.
+func TestExtrasBelowTemporaryEntries(t *testing.T) {
 	run(t, func(t *testing.T, to *client.Tree) {
 		t.Helper()
 		s := application()
@@ -89,7 +89,7 @@ func TestExtrasBelowWhatEndsByItself(t *testing.T) {
 	})
 }
 
-// TestContainersOfBothSides: a container where the source has an entry is of another kind. What is below it is still
+// TestContainersOfBothSides: a container where the source has an entry is of another kind. Entries below it are still
 // compared, copied and deleted.
 func TestContainersOfBothSides(t *testing.T) {
 	run(t, func(t *testing.T, to *client.Tree) {
@@ -120,7 +120,7 @@ func TestContainersOfBothSides(t *testing.T) {
 	})
 }
 
-// TestAnEntryOfTheClustersName: an application of a chroot may have an entry zookeeper of its own. It is told when it
+// TestAnEntryOfTheClustersName: an application of a chroot may have its own entry zookeeper. It is reported when it
 // would be the cluster's, and copied otherwise.
 func TestAnEntryOfTheClustersName(t *testing.T) {
 	run(t, func(t *testing.T, to *client.Tree) {

@@ -1,5 +1,5 @@
-// Package migrate copies a tree of a ZooKeeper into that of a cluster, and compares the two. A copy that was cut off is
-// begun again: what is equal already is left as it is. docs/zookeeper.md says what is kept.
+// Package migrate copies a tree from ZooKeeper to a Holdfast cluster, and compares the two. To continue an interrupted
+// copy, run it again: equal entries are skipped. docs/zookeeper.md lists what a copy keeps.
 package migrate
 
 import (
@@ -15,7 +15,7 @@ import (
 const (
 	// MaxInFlight bounds [Options.InFlight]. Each request has at most 1 MiB, and a session of the SDK holds 20 MiB.
 	MaxInFlight = 16
-	// MaxProblems is how many problems a [Summary] tells; it counts them all.
+	// MaxProblems is how many problems a [Summary] lists; it counts all.
 	MaxProblems = 100
 	// progressEvery is the time between two reports of progress.
 	progressEvery = time.Second
@@ -33,16 +33,16 @@ type Node struct {
 	Children, Made int64
 }
 
-// Children is a directory at the source, at one moment.
+// Children is the state of a directory at the source, at one moment.
 type Children struct {
 	Names []string
 	Made  int64
 }
 
-// Source reads the tree to copy. Paths are relative to its chroot. found is false where there is no such entry. Errors
-// that are a [*RefusalError] are of one entry, all others end the copy. Safe for concurrent use.
+// Source reads the tree to copy. Paths are relative to its chroot. found is false for a missing entry. A
+// [*RefusalError] concerns one entry; all other errors end the copy. Safe for concurrent use.
 type Source interface {
-	// Sync returns once reads show all that was written before it was called. Each walk begins with it.
+	// Sync returns once reads show everything that was written before the call. Each walk starts with Sync.
 	Sync(ctx context.Context) error
 	Node(ctx context.Context, path string) (n Node, found bool, err error)
 	Children(ctx context.Context, path string) (c Children, found bool, err error)
@@ -67,24 +67,25 @@ type Options struct {
 	Overwrite bool
 	// Delete removes persistent entries that the source does not have.
 	Delete bool
-	// InFlight is the number of entries under way at a time: 1 to [MaxInFlight].
+	// InFlight bounds the entries in flight: 1 to [MaxInFlight].
 	InFlight int
-	// MaxVersion is the highest version that is kept, as each costs a write; entries with a higher one begin anew.
+	// MaxVersion is the highest version to keep, because each version costs a write; entries with a higher version
+	// start at version 0.
 	MaxVersion int64
 	// MaxCounter bounds how far the number of the next sequential name is raised, as each step costs two writes.
 	MaxCounter int64
-	// Patience bounds each call at the target.
-	Patience time.Duration
-	// Progress is told every second of how far it has come.
+	// Timeout bounds each call at the target.
+	Timeout time.Duration
+	// Progress gets the summary so far, every second.
 	Progress func(Summary)
 }
 
-// Counts are what one walk over the source has met.
+// Counts are the counts of one walk over the source.
 type Counts struct {
-	// Entries is the number of persistent ones, Bytes that of their data.
+	// Entries is the number of persistent entries, Bytes the size of their data.
 	Entries int64 `json:"entries"`
 	Bytes   int64 `json:"bytes"`
-	// Created, Overwritten, Raised and Equal are what became of them: Raised had but lower versions.
+	// Created, Overwritten, Raised and Equal count outcomes: Raised entries only had lower versions.
 	Created     int64 `json:"created"`
 	Overwritten int64 `json:"overwritten"`
 	Raised      int64 `json:"raised"`
@@ -100,7 +101,7 @@ type Counts struct {
 	// Lost versions are above the limit or have overflowed; Ahead are higher at the target than at the source.
 	Lost  int64 `json:"versions_not_kept"`
 	Ahead int64 `json:"versions_ahead"`
-	// Conflicts differ and were left, Refused could not be copied, Different are what a comparison found.
+	// Conflicts differ and stayed unchanged, Refused could not be copied, Different were found by a comparison.
 	Conflicts int64 `json:"conflicts"`
 	Refused   int64 `json:"refused"`
 	Different int64 `json:"different"`
@@ -115,8 +116,8 @@ type Summary struct {
 	Equal    bool      `json:"equal"`
 }
 
-// Run copies from one tree to the other unless it is only to verify, and compares afterwards. The error is nil also
-// when entries were refused or differ: the summary says so.
+// Run copies from one tree to the other unless it only verifies, and compares afterwards. The error is nil also when
+// entries were refused or differ: the summary lists them.
 func Run(ctx context.Context, from Source, to Target, o Options) (Summary, error) {
 	r := &run{from: from, to: to, Options: o, problems: []Problem{}}
 	stop := r.report()
@@ -141,7 +142,7 @@ type run struct {
 	Options
 
 	mu sync.Mutex
-	// counts are those of the present walk, copied or verified; guarded by mu.
+	// counts are the counts of the present walk, either copied or verified; guarded by mu.
 	counts, copied, verified *Counts
 	// problems of both walks; guarded by mu.
 	problems []Problem
@@ -169,7 +170,7 @@ func (r *run) count(f func(c *Counts)) {
 	f(r.counts)
 }
 
-// note counts a problem, and keeps it if there are few yet.
+// note counts a problem, and keeps it while the list is below its limit.
 func (r *run) note(p Problem) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -188,7 +189,7 @@ func (r *run) note(p Problem) {
 	}
 }
 
-// refused notes an error about one entry, and returns any other.
+// refused records an error about one entry, and returns any other error.
 func (r *run) refused(path string, err error) error {
 	why := refusalOf(err)
 	if why == nil {
@@ -211,7 +212,7 @@ func (r *run) summary() Summary {
 	return s
 }
 
-// report tells of progress until stop is called, which waits for the end of that.
+// report reports progress until stop is called; stop waits for the last report.
 func (r *run) report() (stop func()) {
 	if r.Progress == nil {
 		return func() {}

@@ -73,7 +73,7 @@ func (s *source) Children(_ context.Context, path string) (migrate.Children, boo
 	return c, is, err
 }
 
-// super is super:test, whom no access list stops.
+// super is super:test, which bypasses access lists.
 const super = "super:D/InIHSb7yEEbrWz8b9l71RjZJU="
 
 var (
@@ -130,7 +130,7 @@ func (x *target) Transact(ctx context.Context, w tree.Transaction, o ...client.W
 	return done, err
 }
 
-var options = migrate.Options{InFlight: 4, MaxVersion: 1000, MaxCounter: 1000, Patience: time.Minute}
+var options = migrate.Options{InFlight: 4, MaxVersion: 1000, MaxCounter: 1000, Timeout: time.Minute}
 
 // run calls f in a bubble with a cluster, and the tree of a session in it.
 func run(t *testing.T, f func(t *testing.T, to *client.Tree)) {
@@ -157,7 +157,7 @@ func copied(t *testing.T, from migrate.Source, to migrate.Target, o migrate.Opti
 	return s
 }
 
-// holds fails unless the target has all of the source. It reads by itself.
+// holds fails unless the target has all of the source. It reads on its own.
 func holds(t *testing.T, s *source, to *client.Tree) {
 	t.Helper()
 	for path, want := range s.entries {
@@ -216,8 +216,8 @@ func TestCopy(t *testing.T) {
 	})
 }
 
-// TestCutOff cuts a copy off at each of its writes, before and after it takes effect, and has the same command go on.
-// All that is there in between is whole: the data and list of the source, with the versions reached so far.
+// TestCutOff interrupts a copy at each of its writes, before and after it takes effect, and runs the same command
+// again. Every entry in between is complete: the data and list of the source, with the versions reached so far.
 func TestCutOff(t *testing.T) {
 	run(t, func(t *testing.T, to *client.Tree) {
 		t.Helper()
@@ -357,7 +357,7 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// TestOverwrite leaves what differs unless it is told to replace and delete it.
+// TestOverwrite leaves differing entries unless it is to replace and delete them.
 func TestOverwrite(t *testing.T) {
 	run(t, func(t *testing.T, to *client.Tree) {
 		t.Helper()
@@ -384,7 +384,7 @@ func TestOverwrite(t *testing.T) {
 			t.Errorf("%+v %+v", c, got.Problems)
 		}
 		want := s.entries["/app/null"]
-		want.Version = 2 // nobody can take a version back
+		want.Version = 2 // a version cannot be lowered
 		s.entries["/app/null"] = want
 		delete(s.entries, "/")
 		holds(t, s, to)
@@ -408,7 +408,7 @@ func TestKinds(t *testing.T) {
 	})
 }
 
-// TestLimits: what cannot be kept is refused or counted, and costs the others nothing.
+// TestLimits: entries that cannot be kept are refused or counted, and the others are copied.
 func TestLimits(t *testing.T) {
 	run(t, func(t *testing.T, to *client.Tree) {
 		t.Helper()

@@ -8,13 +8,13 @@ import (
 	"holdfast/tree"
 )
 
-// Kind says what became of an entry with a problem.
+// Kind is the kind of a problem.
 type Kind string
 
 const (
-	// Conflict is an entry that differs and was left as it is.
+	// Conflict is an entry that differs and stayed unchanged.
 	Conflict Kind = "conflict"
-	// Refused is an entry that could not be copied or compared, with all below it unless it exists.
+	// Refused is an entry that could not be copied or compared, with all entries below unless it exists.
 	Refused Kind = "refused"
 	// Different is an entry that a comparison found to differ, or missing.
 	Different Kind = "different"
@@ -27,7 +27,7 @@ type Problem struct {
 	// Path is relative to both chroots.
 	Path string `json:"path"`
 	Kind Kind   `json:"kind"`
-	// Field is what differs or is refused: data, acl, version, acl_version, counter, kind, path or entry.
+	// Field is the different or refused property: data, acl, version, acl_version, counter, kind, path or entry.
 	Field string `json:"field"`
 	Why   string `json:"why"`
 }
@@ -43,7 +43,7 @@ type RefusalError struct {
 
 func (r *RefusalError) Error() string { return r.Field + ": " + r.Why }
 
-// refusalOf returns what an error says about one entry; nil if the error is about more.
+// refusalOf returns the RefusalError in err; nil if err is about more than one entry.
 func refusalOf(err error) *RefusalError {
 	if r, ok := errors.AsType[*RefusalError](err); ok {
 		return r
@@ -51,7 +51,7 @@ func refusalOf(err error) *RefusalError {
 	if r, ok := errors.AsType[*tree.RefusedError](err); ok {
 		why := r.Error()
 		if r.Code == tree.NoPermission {
-			why += ": give --digest with the cluster's super, whom no access list stops"
+			why += ": give --digest with the cluster's super, which bypasses access lists"
 		}
 		return &RefusalError{Field: "entry", Why: why}
 	}
@@ -88,11 +88,11 @@ func checkNode(full string, n Node) error {
 	return nil
 }
 
-// overflowed is the refusal of a counter that ZooKeeper's 32 bits cannot tell.
+// overflowed refuses a counter that overflows ZooKeeper's 32 bits.
 func overflowed(made int64) error {
 	if made >= 0 {
 		return nil
 	}
 	return &RefusalError{Field: "counter", Why: "the source's number of changes of the children has overflowed its " +
-		"32 bits, so that nobody knows the next sequential name: copy the entry to a new parent there first"}
+		"32 bits, so the next sequential name is unknown: copy the entry to a new parent there first"}
 }

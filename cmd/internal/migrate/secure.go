@@ -15,9 +15,9 @@ import (
 	"holdfast/transport/secure"
 )
 
-// TLS are the files with which the source is asked over TLS.
+// TLS are the files for TLS to the source.
 type TLS struct {
-	// CACert is the file of the CAs that sign the certificates of the servers; empty takes those of the system.
+	// CACert is the file of the CAs that sign the certificates of the servers; empty means the system's CAs.
 	CACert string
 	// Cert and Key are the files of the client's own certificate and its key; empty for none.
 	Cert, Key string
@@ -58,8 +58,8 @@ func (t *TLS) config() (*tls.Config, error) {
 	return c, nil
 }
 
-// link makes the connections to the source. It keeps why the newest one failed: the library tells only that there is
-// none. Safe for concurrent use.
+// link makes the connections to the source. It records why the newest connection failed, because the library only
+// reports that there is none. Safe for concurrent use.
 type link struct {
 	tls *tls.Config // nil for none
 
@@ -68,7 +68,7 @@ type link struct {
 	why error
 }
 
-// dial connects, and speaks TLS if that was asked for.
+// dial connects, and speaks TLS if configured.
 func (l *link) dial(network, address string, within time.Duration) (conn net.Conn, err error) {
 	dialer := &net.Dialer{Timeout: within}
 	if l.tls == nil {
@@ -77,13 +77,13 @@ func (l *link) dial(network, address string, within time.Duration) (conn net.Con
 		conn, err = tls.DialWithDialer(dialer, network, address, l.tls)
 	}
 	if errors.Is(err, io.EOF) {
-		err = fmt.Errorf("the server ended the TLS handshake, as one does that speaks no TLS: %w", err)
+		err = fmt.Errorf("the server ended the TLS handshake, as a server without TLS does: %w", err)
 	}
 	if err != nil {
 		l.note(fmt.Errorf("%s: %w", address, err))
 		return nil, err
 	}
-	return &heardConn{Conn: conn, link: l, address: address}, nil
+	return &recordingConn{Conn: conn, link: l, address: address}, nil
 }
 
 func (l *link) note(err error) {
@@ -99,8 +99,8 @@ func (l *link) failure() error {
 	return l.why
 }
 
-// lasts reports whether the connection fails for a reason that no waiting mends: one side does not take the other's
-// certificate, or does not speak TLS.
+// lasts reports whether the connection fails for a permanent reason: one side rejects the other's certificate, or does
+// not use TLS.
 func (l *link) lasts() bool {
 	err := l.failure()
 	if _, is := errors.AsType[*tls.CertificateVerificationError](err); is {
@@ -110,18 +110,18 @@ func (l *link) lasts() bool {
 		return true
 	}
 	op, is := errors.AsType[*net.OpError](err)
-	return is && op.Op == "remote error" // how package tls tells an alert of the other side
+	return is && op.Op == "remote error" // package tls marks an alert of the other side like this
 }
 
-// heardConn is a connection that tells its link what came of it. A server that wants a certificate says so only after
-// the handshake.
-type heardConn struct {
+// recordingConn is a connection that reports its outcome to its link. A server that wants a certificate says so only
+// after the handshake.
+type recordingConn struct {
 	net.Conn
 	link    *link
 	address string
 }
 
-func (c *heardConn) Read(b []byte) (int, error) {
+func (c *recordingConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	switch op, is := errors.AsType[*net.OpError](err); {
 	case err == nil:
@@ -132,12 +132,12 @@ func (c *heardConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// names gives out the servers by their names, in turn, from a random one on. The library's own provider gives out
-// addresses, which certificates do not have.
+// names returns the servers by their names, in turn, starting at a random server. The library's own provider returns
+// addresses, which are not in certificates.
 type names struct {
 	mu      sync.Mutex
 	servers []string
-	// at is the next server, tried counts those since the last connection; guarded by mu.
+	// at is the next server, tried counts servers since the last connection; guarded by mu.
 	at, tried int
 }
 
@@ -160,7 +160,7 @@ func (n *names) Next() (server string, retryStart bool) {
 	return server, n.tried > len(n.servers)
 }
 
-// Connected says that the newest server serves.
+// Connected records that the newest server serves.
 func (n *names) Connected() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -39,7 +39,7 @@ func listens(t *testing.T, serve func(net.Conn)) (address string) {
 	return l.Addr().String()
 }
 
-// secured serves TLS, and asks for certificates if there are CAs of clients. It reads what comes and answers nothing.
+// secured serves TLS, and asks for certificates if there are CAs of clients. It reads all bytes and answers nothing.
 func secured(t *testing.T, server secure.Files, clients *certs.CA) (address string) {
 	t.Helper()
 	pair, err := tls.LoadX509KeyPair(server.Cert, server.Key)
@@ -81,7 +81,7 @@ func TestTLSFailures(t *testing.T) {
 		t.Run(one.what, func(t *testing.T) {
 			patience := 10 * time.Minute // longer than any test may take: it is not waited for
 			z, err := migrate.DialZooKeeper(t.Context(), migrate.Ensemble{
-				Servers: []string{one.address}, TLS: &one.tls, Patience: patience,
+				Servers: []string{one.address}, TLS: &one.tls, Timeout: patience,
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -94,8 +94,8 @@ func TestTLSFailures(t *testing.T) {
 	}
 }
 
-// TestUnreachable: a source that does not come back ends the import after its patience, and the error says what became
-// of the connections.
+// TestUnreachable: a source that does not come back ends the import after its patience, and the error includes the last
+// failure to connect.
 func TestUnreachable(t *testing.T) {
 	ca := certs.New(t)
 	for _, one := range []struct {

@@ -32,9 +32,9 @@ func (b *behind) Sync(context.Context) error {
 	return nil
 }
 
-// TestWalksSeeWhatWasWrittenBefore: a source that lags until it is asked to sync is asked before the copy, and again
+// TestWalksSeeEarlierWrites: a source that lags until it is asked to sync is asked before the copy, and again
 // before the comparison.
-func TestWalksSeeWhatWasWrittenBefore(t *testing.T) {
+func TestWalksSeeEarlierWrites(t *testing.T) {
 	run(t, func(t *testing.T, to *client.Tree) {
 		t.Helper()
 		s := &behind{source: application(), written: []string{"/app/first", "/app/second", "/app/third"}}
@@ -54,7 +54,7 @@ func TestWalksSeeWhatWasWrittenBefore(t *testing.T) {
 	})
 }
 
-// stale is a ZooKeeper whose servers show an old state to each session until that makes a sync: they lack /app/new.
+// stale is a ZooKeeper whose servers show an old state to each session until it makes a sync: they lack /app/new.
 type stale struct {
 	mu sync.Mutex
 	// synced has the sessions, and whether they made a sync; guarded by mu, like all that follows.
@@ -83,17 +83,15 @@ func (s *stale) serve(conn net.Conn) {
 		if b, err = frame(conn); err != nil {
 			return
 		}
-		r, err := jute.ParseRequest(b)
-		if err != nil {
-			return
-		}
-		if _, err = conn.Write(s.answer(session, r)); err != nil {
+		d := jute.NewDecoder(b)
+		xid, op, path := d.Int("xid"), jute.Op(d.Int("type")), d.String("path") // of a request without a path, ""
+		if _, err = conn.Write(s.answer(session, xid, op, path)); err != nil {
 			return
 		}
 	}
 }
 
-// open opens a session, or resumes one that has not expired. It returns 0 for one that has.
+// open opens a session, or resumes one that has not expired. It returns 0 for an expired session.
 func (s *stale) open(conn net.Conn, session int64) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,19 +107,18 @@ func (s *stale) open(conn net.Conn, session int64) int64 {
 	return session
 }
 
-func (s *stale) answer(session int64, r jute.Request) []byte {
+func (s *stale) answer(session int64, xid int32, op jute.Op, path string) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := jute.Reply(r.Xid, 7, 0)
-	switch r.Op { //nolint:exhaustive // what the import sends
+	e := jute.Reply(xid, 7, 0)
+	switch op { //nolint:exhaustive // what the import sends
 	case jute.Sync:
-		path := r.Body.(jute.PathRequest).Path
 		s.syncs = append(s.syncs, path)
 		s.synced[session] = true
 		e.String(path)
 	case jute.GetData:
-		if r.Body.(jute.WatchRequest).Path == "/app/new" && !s.synced[session] {
-			return jute.Reply(r.Xid, 7, jute.NoNode).Frame()
+		if path == "/app/new" && !s.synced[session] {
+			return jute.Reply(xid, 7, jute.NoNode).Frame()
 		}
 		e.Buffer(nil)
 		e.Stat(jute.Stat{})
@@ -166,7 +163,7 @@ func TestReadsFollowASync(t *testing.T) {
 	s := &stale{synced: map[int64]bool{}}
 	address := listens(t, s.serve)
 	z, err := migrate.DialZooKeeper(t.Context(), migrate.Ensemble{
-		Servers: []string{address, address}, Chroot: "/app", Patience: time.Minute,
+		Servers: []string{address, address}, Chroot: "/app", Timeout: time.Minute,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -204,12 +201,12 @@ func TestReadsFollowASync(t *testing.T) {
 	}
 }
 
-// TestNamesThatTheLibraryRefuses: the library asks for no path with certain characters. That is told of the one entry,
+// TestNamesThatTheLibraryRefuses: the library refuses paths with certain characters. The refusal concerns one entry,
 // and ends no copy. Below the source's root, zookeeper is the system's own name.
 func TestNamesThatTheLibraryRefuses(t *testing.T) {
 	s := &stale{synced: map[int64]bool{}}
 	address := listens(t, s.serve)
-	z, err := migrate.DialZooKeeper(t.Context(), migrate.Ensemble{Servers: []string{address}, Patience: time.Minute})
+	z, err := migrate.DialZooKeeper(t.Context(), migrate.Ensemble{Servers: []string{address}, Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,18 +15,19 @@ import (
 // chunk is the number of children that one job copies.
 const chunk = 256
 
-// directory is a parent whose children are being copied. Each child is written by one job alone.
+// directory is a parent whose children are being copied. One job alone writes each child.
 type directory struct {
 	path  string
 	names []string
 	made  int64
-	// kept says of each child that the target ought to have it.
-	kept []bool
-	// left is the number of jobs under way.
+	// selected reports for each child whether the target should have it.
+	selected []bool
+	// left is the number of unfinished jobs.
 	left atomic.Int64
 }
 
-// walk copies or compares the entry at the root, and all below it. It sees all that was written at the source before.
+// walk copies or compares the entry at the root and all entries below. It sees everything that was written at the
+// source before.
 func (r *run) walk(ctx context.Context) error {
 	if err := r.from.Sync(ctx); err != nil {
 		return err
@@ -38,7 +39,7 @@ func (r *run) walk(ctx context.Context) error {
 	case !found:
 		return fmt.Errorf("%s: the source has no such entry", tree.Root)
 	case n.Ephemeral:
-		return fmt.Errorf("%s: is an ephemeral at the source, and those are not copied: give another chroot", tree.Root)
+		return fmt.Errorf("%s: is an ephemeral at the source, and ephemerals are not copied: use another chroot", tree.Root)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -60,7 +61,7 @@ func (r *run) walk(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// one copies or compares an entry, and has what is below it follow.
+// one copies or compares an entry, and queues jobs for the entries below.
 func (r *run) one(ctx context.Context, jobs *jobs, path string, n Node) error {
 	r.count(func(c *Counts) {
 		c.Entries++
@@ -76,7 +77,7 @@ func (r *run) one(ctx context.Context, jobs *jobs, path string, n Node) error {
 	return nil
 }
 
-// open lists the children of an entry and has them copied.
+// open lists the children of an entry and queues jobs for them.
 func (r *run) open(ctx context.Context, jobs *jobs, path string) error {
 	c, found, err := r.from.Children(ctx, path)
 	switch {
@@ -87,7 +88,7 @@ func (r *run) open(ctx context.Context, jobs *jobs, path string) error {
 		return nil
 	}
 	slices.Sort(c.Names)
-	d := &directory{path: path, names: c.Names, made: c.Made, kept: make([]bool, len(c.Names))}
+	d := &directory{path: path, names: c.Names, made: c.Made, selected: make([]bool, len(c.Names))}
 	if len(d.names) == 0 {
 		return r.finish(ctx, d)
 	}
@@ -98,14 +99,14 @@ func (r *run) open(ctx context.Context, jobs *jobs, path string) error {
 	return nil
 }
 
-// children copies some children of a directory. After the last ones the directory itself is finished.
+// children copies some children of a directory. After the last children it finishes the directory.
 func (r *run) children(ctx context.Context, jobs *jobs, d *directory, from int) error {
 	for i := from; i < min(from+chunk, len(d.names)); i++ {
 		path := tree.Join(d.path, d.names[i])
 		n, found, err := r.from.Node(ctx, path)
 		switch {
 		case err != nil:
-			d.kept[i] = true
+			d.selected[i] = true
 			if err = r.refused(path, err); err != nil {
 				return err
 			}
@@ -117,7 +118,7 @@ func (r *run) children(ctx context.Context, jobs *jobs, d *directory, from int) 
 			r.count(func(c *Counts) { c.Ephemerals++ })
 			continue
 		}
-		d.kept[i] = true
+		d.selected[i] = true
 		if err := r.one(ctx, jobs, path, n); err != nil {
 			return err
 		}
@@ -128,7 +129,7 @@ func (r *run) children(ctx context.Context, jobs *jobs, d *directory, from int) 
 	return nil
 }
 
-// finish does what needs all children: the counter of sequential names, and what the target has besides.
+// finish does the work that needs all children: the counter of sequential names, and extra entries of the target.
 func (r *run) finish(ctx context.Context, d *directory) error {
 	err := r.counter(ctx, d)
 	if err == nil {
@@ -140,19 +141,19 @@ func (r *run) finish(ctx context.Context, d *directory) error {
 	return nil
 }
 
-// extras looks below an entry for those that last and that the source does not have, or has as ephemerals.
+// extras finds permanent entries below an entry that the source lacks, or has as ephemerals.
 func (r *run) extras(ctx context.Context, d *directory) error {
 	for after, more := "", true; more; {
 		page, err := r.page(ctx, d.path, after)
 		if isRefused(err, tree.NoNode) {
-			return nil // a comparison has told that of the entry itself, or it has ended by itself
+			return nil // a comparison has reported the entry itself, or the entry has ended
 		}
 		if err != nil {
 			return err
 		}
 		for _, child := range page.Children {
 			after = child.Name
-			if err := r.besides(ctx, d, child); err != nil {
+			if err := r.checkExtra(ctx, d, child); err != nil {
 				return err
 			}
 		}
@@ -161,19 +162,19 @@ func (r *run) extras(ctx context.Context, d *directory) error {
 	return nil
 }
 
-// page lists some children of the target, those behind a name.
+// page lists some children of the target, after a name.
 func (r *run) page(ctx context.Context, path, after string) (client.Children, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.Patience)
+	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()
 	return r.to.ListPage(ctx, path, client.Listing{After: after, PageSize: tree.MaxPage, WithStat: true})
 }
 
-// besides looks at a child of the target. One that ends by itself is no extra, but it does not end before what lasts
-// below it, which is looked for too. Each directory on the way down holds one page of names.
-func (r *run) besides(ctx context.Context, d *directory, child tree.Child) error {
+// checkExtra checks a child of the target. A temporary entry is no extra, but permanent entries below it keep it alive,
+// so besides searches them too. Each directory on the way down holds one page of names.
+func (r *run) checkExtra(ctx context.Context, d *directory, child tree.Child) error {
 	path := tree.Join(d.path, child.Name)
 	at, is := slices.BinarySearch(d.names, child.Name)
-	switch wanted := is && d.kept[at]; {
+	switch wanted := is && d.selected[at]; {
 	case wanted || isReserved(r.to.Root(), path):
 		return nil
 	case child.Hidden || child.Stat.Kind == tree.Persistent:
@@ -187,7 +188,7 @@ func (r *run) besides(ctx context.Context, d *directory, child tree.Child) error
 	return nil
 }
 
-// extra notes an entry that only the target has, or deletes it with all below it.
+// extra records an entry that only the target has, or deletes it with all entries below.
 func (r *run) extra(ctx context.Context, path string) error {
 	switch {
 	case r.verifying():
@@ -196,7 +197,7 @@ func (r *run) extra(ctx context.Context, path string) error {
 	case !r.Delete:
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.Patience)
+	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()
 	removed, err := r.to.DeleteTree(ctx, path)
 	if err != nil {
@@ -215,12 +216,12 @@ func isReserved(root, path string) bool {
 // reserved is the entry of ZooKeeper's own affairs, on both sides.
 const reserved = "/zookeeper"
 
-// jobs are what is left to do, the newest first, so that few directories are open at a time. It is bounded by the
-// directories on the way down, each with a job for 256 children. Safe for concurrent use.
+// jobs are the remaining jobs, the newest first, so that few directories are open at a time. Their number is bounded by
+// the directories on the way down, each with a job for 256 children. Safe for concurrent use.
 type jobs struct {
 	mu   sync.Mutex
 	wake *sync.Cond
-	// waiting have not begun, running are under way, ended says that no more begin; guarded by mu.
+	// waiting have not started, running counts started jobs, ended stops further starts; guarded by mu.
 	waiting []func() error
 	running int
 	ended   bool

@@ -23,15 +23,15 @@ const (
 
 // ZooKeeper is a [Source]: a session of an ensemble.
 type ZooKeeper struct {
-	conn     *zk.Conn
-	link     *link
-	chroot   string
-	patience time.Duration
+	conn    *zk.Conn
+	link    *link
+	chroot  string
+	timeout time.Duration
 	// synced is the newest session that is known to have made a sync, 0 for none.
 	synced atomic.Int64
 }
 
-// Ensemble is a ZooKeeper, and how to reach it.
+// Ensemble is a ZooKeeper ensemble, and how to reach it.
 type Ensemble struct {
 	// Servers are host:port.
 	Servers []string
@@ -41,8 +41,8 @@ type Ensemble struct {
 	Credentials []string
 	// TLS is nil for a ZooKeeper without.
 	TLS *TLS
-	// Patience is for how long a lost connection is waited for.
-	Patience time.Duration
+	// Timeout is for how long a lost connection is waited for.
+	Timeout time.Duration
 }
 
 // DialZooKeeper opens a session of an ensemble. The caller closes it.
@@ -57,12 +57,12 @@ func DialZooKeeper(ctx context.Context, e Ensemble) (*ZooKeeper, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer context.AfterFunc(ctx, conn.Close)() // it ends a call that waits
+	defer context.AfterFunc(ctx, conn.Close)() // ends a pending call
 	go func() {                                // ends with the connection, which closes the channel
 		for range events {
 		}
 	}()
-	z := &ZooKeeper{conn: conn, link: l, chroot: e.Chroot, patience: e.Patience}
+	z := &ZooKeeper{conn: conn, link: l, chroot: e.Chroot, timeout: e.Timeout}
 	for _, c := range e.Credentials {
 		scheme, id, _ := strings.Cut(c, ":")
 		if err := z.again(ctx, func() error { return conn.AddAuth(scheme, []byte(id)) }); err != nil {
@@ -81,13 +81,13 @@ func (silent) Printf(string, ...any) {}
 // Close ends the session.
 func (z *ZooKeeper) Close() { z.conn.Close() }
 
-// Sync implements [Source]. The server that serves the session may lag behind its leader, or be cut off from it without
-// knowing (syncLimit). It answers a sync once it has all that the leader had committed.
+// Sync implements [Source]. The server that serves the session may lag behind its leader, or be cut off from the leader
+// unnoticed (syncLimit). It answers a sync once it has everything that the leader had committed.
 func (z *ZooKeeper) Sync(ctx context.Context) error {
 	return z.failed(ctx, "sync", tree.Root, z.again(ctx, z.sync))
 }
 
-// sync makes a sync. The session may have ended before that, or end now: it is the one from before that is noted.
+// sync makes a sync. The session may have ended before, or end now: sync records the session from before.
 func (z *ZooKeeper) sync() error {
 	session := z.conn.SessionID()
 	_, err := z.conn.Sync(z.full(tree.Root))
@@ -132,7 +132,7 @@ func (z *ZooKeeper) Node(ctx context.Context, path string) (n Node, found bool, 
 			return Node{Ephemeral: true}, true, nil
 		}
 		if stat.Czxid != listStat.Czxid {
-			continue // it was deleted and made again in between
+			continue // deleted and created again in between
 		}
 		n = Node{
 			Data: data, Version: int64(stat.Version), ACLVersion: int64(listStat.Aversion),
@@ -162,8 +162,8 @@ func (z *ZooKeeper) Children(ctx context.Context, path string) (c Children, foun
 	return c, found, err
 }
 
-// madeOf returns how many children an entry has had. ZooKeeper shows the changes of its children: those made and those
-// removed since, so that half of that and the present ones were made.
+// madeOf returns how many children an entry has had. ZooKeeper counts the changes of children: creations and removals,
+// so half of the sum of these changes and the present children were created.
 func madeOf(s *zk.Stat) int64 {
 	changes := int64(s.Cversion) + int64(s.NumChildren)
 	if changes < 0 {
@@ -179,7 +179,7 @@ func aclOf(list []zk.ACL) (tree.ACL, error) {
 	for _, g := range list {
 		if g.Scheme == "digest" && strings.HasSuffix(g.ID, ":x") {
 			return nil, &RefusalError{Field: "acl", Why: "the source hides the hash of a password: give --source-auth " +
-				"with its super, or with somebody who has the permission a"}
+				"with its super, or with a user who has the permission a"}
 		}
 		if p := tree.Permissions(g.Perms & int32(tree.All)); p != 0 { //nolint:gosec // 5 bits
 			acl = append(acl, tree.Grant{Permissions: p, Scheme: g.Scheme, ID: g.ID})
@@ -203,7 +203,7 @@ func (z *ZooKeeper) call(ctx context.Context, path string, f func(path string) e
 	}
 }
 
-// failed says what was done when a call failed; nil if it did not.
+// failed adds the attempted action to the error of a call; nil stays nil.
 func (z *ZooKeeper) failed(ctx context.Context, verb, path string, err error) error {
 	switch {
 	case err == nil:
@@ -223,15 +223,15 @@ func (z *ZooKeeper) full(path string) string {
 	return z.chroot + path
 }
 
-// again makes a call until it has an answer, or the connection has been away for too long, or is so for a reason that
-// lasts. Its error says why the connection is away.
+// again repeats a call until it has an answer, or until the connection was lost for too long or for a permanent reason.
+// Its error includes why the connection is lost.
 func (z *ZooKeeper) again(ctx context.Context, f func() error) error {
 	for began := time.Now(); ; {
 		err := f()
 		if err == nil || !isAway(err) {
 			return err
 		}
-		if z.link.lasts() || time.Since(began) > z.patience {
+		if z.link.lasts() || time.Since(began) > z.timeout {
 			return errors.Join(err, z.link.failure())
 		}
 		select {

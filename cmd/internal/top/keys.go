@@ -9,15 +9,15 @@ import (
 	"holdfast/session"
 )
 
-// Act is what a key asks of the program around a model.
+// Act is what the program must do after a key.
 type Act struct {
 	Quit bool
-	// Look asks for a sample at once.
-	Look bool
+	// Fetch: get a sample at once.
+	Fetch bool
 	// Explain is a session to be explained; 0 for none.
 	Explain session.ID
-	// Retime says that the time between two samples is another one.
-	Retime bool
+	// NewInterval: the interval between samples has changed.
+	NewInterval bool
 }
 
 // intervals are the times between two samples that keys choose from.
@@ -27,10 +27,10 @@ func intervals() []time.Duration {
 	}
 }
 
-// maxFilter bounds what a user can type.
+// maxFilter bounds the filter's length.
 const maxFilter = 200
 
-// Key takes a key by its name, such as "q", "enter" or "ctrl+c"; text is what it types, empty for a key that types
+// Key handles a key by its name, such as "q", "enter" or "ctrl+c"; text is the typed text, empty for a key that types
 // nothing.
 func (m *Model) Key(name, text string) Act {
 	switch {
@@ -48,15 +48,15 @@ func (m *Model) Key(name, text string) Act {
 	}
 }
 
-// typed takes a key of the filter that is being typed.
+// typed handles a key while the user types a filter.
 func (m *Model) typed(name, text string) Act {
 	switch name {
 	case "enter":
 		m.typing, m.at = false, 0
-		return Act{Look: true}
+		return Act{Fetch: true}
 	case "esc":
 		m.typing, m.filter, m.at = false, "", 0
-		return Act{Look: true}
+		return Act{Fetch: true}
 	case "backspace":
 		_, size := utf8.DecodeLastRuneInString(m.filter)
 		m.filter = m.filter[:len(m.filter)-size]
@@ -73,7 +73,7 @@ func (m *Model) typed(name, text string) Act {
 	return Act{}
 }
 
-// inDetail takes a key while one session is shown.
+// inDetail handles a key while one session is shown.
 func (m *Model) inDetail(name string) Act {
 	switch name {
 	case "esc", "enter", "backspace", "left":
@@ -83,14 +83,14 @@ func (m *Model) inDetail(name string) Act {
 	case "up", "k":
 		m.detail.top = max(0, m.detail.top-1)
 	case "down", "j":
-		m.detail.top++ // the picture bounds it
+		m.detail.top++ // drawing bounds it
 	case "r":
 		return Act{Explain: m.detail.id}
 	}
 	return Act{}
 }
 
-// inList takes a key while a section is shown.
+// inList handles a key while a section is shown.
 func (m *Model) inList(name string) Act {
 	switch name {
 	case "q":
@@ -109,15 +109,15 @@ func (m *Model) inList(name string) Act {
 		m.typing = true
 	case "esc":
 		m.filter, m.at = "", 0
-		return Act{Look: true}
+		return Act{Fetch: true}
 	case "p", "space":
 		m.paused = !m.paused
-		return Act{Look: !m.paused}
+		return Act{Fetch: !m.paused}
 	case "r":
-		return Act{Look: true}
+		return Act{Fetch: true}
 	case "+", "-":
 		m.change(name == "+")
-		return Act{Retime: true}
+		return Act{NewInterval: true}
 	case "?", "h":
 		m.helping = true
 	case "enter":
@@ -151,7 +151,7 @@ func (m *Model) change(faster bool) {
 // move moves the cursor.
 func (m *Model) move(name string) {
 	last := max(0, len(m.rows())-1)
-	page := max(1, m.room())
+	page := max(1, m.listHeight())
 	steps := map[string]int{
 		"up": -1, "k": -1, "down": 1, "j": 1, "pgup": -page, "pgdown": page, "home": -last, "g": -last,
 		"end": last, "G": last,
@@ -174,7 +174,7 @@ func (m *Model) open() Act {
 	return Act{Explain: one.id}
 }
 
-// Explained takes what was said of a session. It is dropped if the user has gone on.
+// Explained adds an explanation of a session, unless the user has left the session.
 func (m *Model) Explained(id session.ID, sentences []string, err error) {
 	if m.detail == nil || m.detail.id != id {
 		return

@@ -20,22 +20,22 @@ func Run(ctx context.Context, source Source, every time.Duration, in io.Reader, 
 	return nil
 }
 
-// program lets bubbletea run a [Model]: one goroutine calls its methods. At most one look is under way.
+// program lets bubbletea run a [Model]: one goroutine calls its methods. At most one fetch runs.
 type program struct {
-	ctx     context.Context //nolint:containedctx // that of the whole program
-	source  Source
-	model   *Model
-	looking bool
-	// asked says that a key asked for the look under way: the picture shows it, though it is paused.
-	asked bool
-	// again says that a look was asked for while one was under way.
+	ctx      context.Context //nolint:containedctx // that of the whole program
+	source   Source
+	model    *Model
+	fetching bool
+	// requested: a key requested the running fetch, so its sample is shown even when paused.
+	requested bool
+	// again: a fetch was requested during the running fetch.
 	again bool
-	// beat numbers the ticks, so that those of a former interval count for nothing.
+	// beat numbers the ticks, so that ticks of a former interval are ignored.
 	beat int
 }
 
 type (
-	looked    Sample
+	fetched   Sample
 	tick      int
 	explained struct {
 		id        session.ID
@@ -44,10 +44,10 @@ type (
 	}
 )
 
-// Init begins with a look.
-func (p *program) Init() tea.Cmd { return p.look() }
+// Init starts with a fetch.
+func (p *program) Init() tea.Cmd { return p.fetch() }
 
-// Update takes what happens.
+// Update handles an event.
 func (p *program) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
@@ -60,42 +60,42 @@ func (p *program) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		p.model.Explained(msg.id, msg.sentences, msg.err)
 	case tick:
 		if int(msg) == p.beat && !p.model.Paused() {
-			return p, p.look()
+			return p, p.fetch()
 		}
-	case looked:
-		return p, p.take(Sample(msg))
+	case fetched:
+		return p, p.add(Sample(msg))
 	}
 	return p, nil
 }
 
-func (p *program) take(s Sample) tea.Cmd {
-	p.looking = false
-	if !p.model.Paused() || p.asked {
-		p.model.Take(s)
+func (p *program) add(s Sample) tea.Cmd {
+	p.fetching = false
+	if !p.model.Paused() || p.requested {
+		p.model.Add(s)
 	}
 	if p.again {
 		p.again = false
-		return p.look()
+		return p.fetch()
 	}
-	p.asked = false
+	p.requested = false
 	return p.wait()
 }
 
-// wait makes the next tick, after which there are no others.
+// wait schedules the next tick; earlier ticks become invalid.
 func (p *program) wait() tea.Cmd {
 	p.beat++
 	beat := p.beat
 	return tea.Tick(p.model.Every(), func(time.Time) tea.Msg { return tick(beat) })
 }
 
-func (p *program) look() tea.Cmd {
-	if p.looking {
+func (p *program) fetch() tea.Cmd {
+	if p.fetching {
 		p.again = true
 		return nil
 	}
-	p.looking = true
-	wish := p.model.Wish()
-	return func() tea.Msg { return looked(p.source.Look(p.ctx, wish)) }
+	p.fetching = true
+	query := p.model.Query()
+	return func() tea.Msg { return fetched(p.source.Fetch(p.ctx, query)) }
 }
 
 func (p *program) act(a Act) tea.Cmd {
@@ -107,10 +107,10 @@ func (p *program) act(a Act) tea.Cmd {
 			sentences, err := p.source.Explain(p.ctx, a.Explain)
 			return explained{a.Explain, sentences, err}
 		}
-	case a.Look:
-		p.asked = true
-		return p.look()
-	case a.Retime && !p.looking:
+	case a.Fetch:
+		p.requested = true
+		return p.fetch()
+	case a.NewInterval && !p.fetching:
 		return p.wait()
 	default:
 		return nil

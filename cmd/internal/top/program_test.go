@@ -11,36 +11,36 @@ import (
 	"holdfast/session"
 )
 
-// looks is a source that answers with the sample of its next second.
-type looks struct {
+// fetches is a source that answers with the sample of its next second.
+type fetches struct {
 	seconds uint64
-	wishes  []Wish
+	queries []Query
 }
 
-func (l *looks) Look(_ context.Context, w Wish) Sample {
+func (l *fetches) Fetch(_ context.Context, w Query) Sample {
 	l.seconds += 2
-	l.wishes = append(l.wishes, w)
+	l.queries = append(l.queries, w)
 	return sample(l.seconds)
 }
 
-func (*looks) Explain(context.Context, session.ID) ([]string, error) {
+func (*fetches) Explain(context.Context, session.ID) ([]string, error) {
 	return []string{"It lives."}, nil
 }
 
-// given carries out what the program asks for, but for ticks.
+// given carries out the program's commands, except ticks.
 func given(p *program, cmd tea.Cmd) {
 	if cmd == nil {
 		return
 	}
 	switch msg := cmd().(type) {
-	case looked, explained:
+	case fetched, explained:
 		p.Update(msg)
 	}
 }
 
 // Whatever a key asks for is shown, also while the picture is paused; nothing else is.
 func TestProgram(t *testing.T) {
-	source := &looks{}
+	source := &fetches{}
 	p := &program{ctx: t.Context(), source: source, model: New(time.Millisecond)}
 	press := func(name string) {
 		_, cmd := p.Update(tea.KeyPressMsg{Text: name, Code: []rune(name)[0]})
@@ -57,7 +57,7 @@ func TestProgram(t *testing.T) {
 	shows(at(2))
 	press("p")
 	if _, cmd := p.Update(tick(p.beat)); cmd != nil {
-		t.Error("it looks though it is paused")
+		t.Error("it fetches though it is paused")
 	}
 	shows(at(2))
 	press("r")
@@ -67,31 +67,31 @@ func TestProgram(t *testing.T) {
 	_, cmd := p.Update(tea.KeyPressMsg{Code: tea.KeyEnter})
 	given(p, cmd)
 	shows(at(6))
-	if last := source.wishes[len(source.wishes)-1]; last.Labels["service"] != "web07" {
+	if last := source.queries[len(source.queries)-1]; last.Labels["service"] != "web07" {
 		t.Errorf("asked for %v", last.Labels)
 	}
 	_, cmd = p.Update(tea.KeyPressMsg{Code: tea.KeyEscape})
 	given(p, cmd)
 	shows(at(8))
-	if last := source.wishes[len(source.wishes)-1]; last.Labels != nil {
+	if last := source.queries[len(source.queries)-1]; last.Labels != nil {
 		t.Errorf("without a filter asked for %v", last.Labels)
 	}
 
-	// One look is under way at a time; what is asked meanwhile follows.
+	// One fetch runs at a time; requests meanwhile are answered afterwards.
 	press("p")
-	before := len(source.wishes)
+	before := len(source.queries)
 	_, first := p.Update(tea.KeyPressMsg{Text: "r", Code: 'r'})
 	if _, second := p.Update(tea.KeyPressMsg{Text: "r", Code: 'r'}); second != nil {
-		t.Error("two looks at a time")
+		t.Error("two fetches at a time")
 	}
 	_, next := p.Update(first())
 	given(p, next)
-	if n := len(source.wishes) - before; n != 2 {
-		t.Errorf("%d looks for two wishes", n)
+	if n := len(source.queries) - before; n != 2 {
+		t.Errorf("%d fetches for two queries", n)
 	}
 	// The tick of a former interval counts for nothing.
 	if _, cmd := p.Update(tick(p.beat - 1)); cmd != nil {
-		t.Error("it looks at a former tick")
+		t.Error("it fetches at a former tick")
 	}
 	if _, cmd := p.Update(tea.KeyPressMsg{Text: "q", Code: 'q'}); cmd == nil || cmd() != tea.Quit() {
 		t.Error("q does not quit")

@@ -10,7 +10,7 @@ import (
 // history is how many rates are kept of each kind: more than a wide terminal shows.
 const history = 240
 
-// rate is what there is a rate of.
+// rate is a kind of rate.
 type rate int
 
 const (
@@ -24,7 +24,7 @@ const (
 	rateCount
 )
 
-// name returns what people read.
+// name returns the displayed name.
 func (r rate) name() string {
 	return [rateCount]string{"opens", "moves", "closes", "expiries", "kills", "tree writes", "log entries"}[r]
 }
@@ -35,16 +35,16 @@ func counts(s *client.Status) [rateCount]uint64 {
 	return [rateCount]uint64{t.Opens, t.Moves, t.Closes, t.Expiries, t.Kills, t.TreeWrites, s.AppliedIndex}
 }
 
-// rates are the rates of the cluster over time. NaN stands for one that is not known.
+// rates are the rates of the cluster over time. NaN means an unknown rate.
 type rates struct {
 	before map[string]Node
 	values [rateCount][]float64
 }
 
-// take adds the rates between the sample before and this one. All nodes apply the same log, so one node tells: of those
-// that answered both times, the one that knows most now. A node that catches up tells what has happened long ago, and
-// one whose counters fell is another process.
-func (r *rates) take(s *Sample) {
+// add adds the rates between the previous sample and this sample. All nodes apply the same log, so one node suffices:
+// of the nodes that answered both times, the most recent one. A node that catches up reports old work, and a node whose
+// counters fell is another process.
+func (r *rates) add(s *Sample) {
 	now := make(map[string]Node, len(s.Nodes))
 	var best *Node
 	for i := range s.Nodes {
@@ -103,7 +103,7 @@ func (r *rates) newest(of rate) float64 {
 	return math.NaN()
 }
 
-// Rates returns the newest rates that are known, by their names, such as "tree_writes".
+// Rates returns the newest known rates, by their names, such as "tree_writes".
 func (m *Model) Rates() map[string]float64 {
 	all := make(map[string]float64)
 	for r := range rateCount {
@@ -114,7 +114,7 @@ func (m *Model) Rates() map[string]float64 {
 	return all
 }
 
-// sparks draws the newest rates, one to a column, as high as the highest of them; a space stands for what is not known.
+// sparks draws the newest rates, one to a column, scaled to the highest; a space means an unknown rate.
 func sparks(all []float64, width int) string {
 	levels := []rune("▁▂▃▄▅▆▇█")
 	all = all[max(0, len(all)-width):]

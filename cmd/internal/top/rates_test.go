@@ -9,7 +9,8 @@ import (
 	"holdfast/session"
 )
 
-// Rates are between two samples; a node that began anew tells none, and another one that has applied the same log does.
+// Rates are between two samples; a restarted node has none, and another node that has applied the same log serves
+// instead.
 func TestRates(t *testing.T) {
 	m := begun()
 	rateOf := func(r rate, want float64) {
@@ -26,17 +27,17 @@ func TestRates(t *testing.T) {
 	again.Nodes[1].Status.Turnover = session.Turnover{}
 	again.Nodes[0].Status.AppliedIndex -= 50 // behind
 	again.Nodes[0].Status.Turnover.Opens -= 5
-	m.Take(again)
+	m.Add(again)
 	rateOf(opens, 10) // by the third
 	for i := range again.Nodes {
 		again.Nodes[i].Silent = "gone"
 	}
 	again.At = again.At.Add(time.Second)
-	m.Take(again)
+	m.Add(again)
 	rateOf(opens, math.NaN())
-	m.Take(sample(9))
+	m.Add(sample(9))
 	rateOf(opens, math.NaN()) // nothing to compare with
-	m.Take(sample(10))
+	m.Add(sample(10))
 	rateOf(opens, 10)
 	if got := m.Rates(); got["tree_writes"] != 0 || got["opens"] != 10 || len(got) != int(rateCount) {
 		t.Errorf("for programs: %v", got)
@@ -53,7 +54,7 @@ func TestRates(t *testing.T) {
 func TestRatesAreBounded(t *testing.T) {
 	m := New(time.Second)
 	for i := range uint64(3 * history) {
-		m.Take(sample(i))
+		m.Add(sample(i))
 	}
 	if n := len(m.rates.values[opens]); n != history {
 		t.Errorf("%d rates are kept, want %d", n, history)
@@ -66,14 +67,14 @@ func TestRatesOfSlowAndBackwardNodes(t *testing.T) {
 	slow := sample(4)
 	slow.At = slow.At.Add(2 * time.Second) // the last node was waited for
 	slow.Nodes[2].Silent = "no answer"
-	m.Take(slow)
+	m.Add(slow)
 	if got := m.rates.newest(opens); got != 10 {
 		t.Errorf("beside a silent node: %v a second, want 10", got)
 	}
 	behind := sample(6)
 	behind.Nodes[2].Status.AppliedIndex = 900
 	m.rates.before["n3:7400"] = Node{At: noon, Status: client.Status{Term: 7, Leader: 2, AppliedIndex: 1}}
-	m.Take(behind)
+	m.Add(behind)
 	if got := m.rates.newest(entries); got != 100 {
 		t.Errorf("beside a node that catches up: %v entries a second, want 100", got)
 	}

@@ -23,8 +23,8 @@ const (
 // sections is how many there are.
 const sections = int(Deaths) + 1
 
-// leastPatience is how long answers may take at least.
-const leastPatience = time.Second
+// minTimeout is the shortest time limit for answers.
+const minTimeout = time.Second
 
 // order is a way to sort a section.
 type order struct {
@@ -36,12 +36,12 @@ type order struct {
 type row struct {
 	cells   []string
 	id      session.ID
-	numbers [2]float64 // what the orders compare
+	numbers [2]float64 // for comparison by the orders
 	labels  session.Labels
 	details []string // of a connection
 }
 
-// key tells a line from others of its section.
+// key identifies a line in its section.
 func (r *row) key() string {
 	if r.id != 0 {
 		return r.id.String()
@@ -49,7 +49,7 @@ func (r *row) key() string {
 	return r.cells[0]
 }
 
-// Model is what a terminal shows. It is not safe for concurrent use.
+// Model is the state of the display. It is not safe for concurrent use.
 type Model struct {
 	every         time.Duration
 	width, height int
@@ -62,13 +62,13 @@ type Model struct {
 	typing        bool
 	paused        bool
 	helping       bool
-	// at is the line that the cursor is on, among those of the section. It stays on its session or address while others
-	// come and go.
+	// at is the line of the cursor in its section. The cursor stays on its session or address while other lines come
+	// and go.
 	at     int
 	detail *detail
 }
 
-// detail is what is shown of one line.
+// detail is the page about one line.
 type detail struct {
 	id    session.ID
 	title string
@@ -76,12 +76,12 @@ type detail struct {
 	top   int
 }
 
-// New returns a model for a terminal of 80 x 24 whose samples come every so often.
+// New returns a model for a terminal of 80 x 24 with the given interval between samples.
 func New(every time.Duration) *Model {
 	return &Model{every: every, width: 80, height: 24}
 }
 
-// Resize tells the size of the terminal.
+// Resize sets the size of the terminal.
 func (m *Model) Resize(width, height int) { m.width, m.height = max(width, 40), max(height, 10) }
 
 // Paused reports whether the user has stopped the picture.
@@ -90,23 +90,23 @@ func (m *Model) Paused() bool { return m.paused }
 // Every is the time between two samples.
 func (m *Model) Every() time.Duration { return m.every }
 
-// Wish returns what the next sample should have.
-func (m *Model) Wish() Wish {
-	w := Wish{Patience: max(leastPatience, m.every)}
+// Query returns what the next sample should contain.
+func (m *Model) Query() Query {
+	w := Query{Timeout: max(minTimeout, m.every)}
 	if key, value, is := strings.Cut(m.filter, "="); is && !m.typing && key != "" {
 		w.Labels = map[string]string{key: value}
 	}
 	return w
 }
 
-// Take takes the next sample.
-func (m *Model) Take(s Sample) {
+// Add adds the next sample.
+func (m *Model) Add(s Sample) {
 	under := ""
 	if all := m.rows(); m.at > 0 && m.at < len(all) {
 		under = all[m.at].key()
 	}
 	m.sample = s
-	m.rates.take(&s)
+	m.rates.add(&s)
 	all := m.rows()
 	m.at = min(m.at, max(0, len(all)-1))
 	if i := slices.IndexFunc(all, func(r row) bool { return r.key() == under }); under != "" && i >= 0 {
@@ -114,7 +114,7 @@ func (m *Model) Take(s Sample) {
 	}
 }
 
-// orders returns the ways to sort a section, the first of which is the usual one.
+// orders returns the ways to sort a section, the default first.
 func orders(of Section) []order {
 	by := func(i int) func(a, b *row) int {
 		return func(a, b *row) int { return cmp.Compare(a.numbers[i], b.numbers[i]) }
@@ -200,10 +200,10 @@ func clientRows(s *Sample) []row {
 	return all
 }
 
-// named returns the name of a client, with a word if nobody has verified it.
+// named returns the name of a client, marked if it is unverified.
 func named(c *Connection) string {
 	if c.Name != "" && !c.Verified {
-		return c.Name + " (says so itself)"
+		return c.Name + " (unverified)"
 	}
 	return words.OrDash(c.Name)
 }

@@ -1,5 +1,5 @@
-// Package top is what holdfast top shows: a cluster at a glance, in a terminal. A [Model] is pure: it takes samples and
-// keys, and draws text. The command fetches the samples, and gives the model to bubbletea.
+// Package top draws holdfast top: a cluster at a glance, in a terminal. A [Model] is pure: it gets samples and keys,
+// and draws text. The command fetches the samples, and passes the model to bubbletea.
 package top
 
 import (
@@ -13,51 +13,51 @@ import (
 
 // Source asks a cluster. Safe for concurrent use.
 type Source interface {
-	// Look asks everything that one frame shows. What could not be had is an error in the sample.
-	Look(ctx context.Context, w Wish) Sample
-	// Explain says in sentences what keeps a session alive, or why it ended.
+	// Fetch collects everything that one frame shows. Failures are errors in the sample.
+	Fetch(ctx context.Context, w Query) Sample
+	// Explain explains what keeps a session alive, or why it ended.
 	Explain(ctx context.Context, id session.ID) ([]string, error)
 }
 
-// LeastEvery is the least time between two samples: each costs the cluster a look at all its sessions.
-const LeastEvery = 100 * time.Millisecond
+// MinInterval is the shortest interval between samples: each sample reads all sessions of the cluster.
+const MinInterval = 100 * time.Millisecond
 
-// Wish says what the user wants to see of a cluster that has more sessions than a screen has lines.
-type Wish struct {
-	// Labels are those that sessions and ended sessions must have; an empty value stands for any.
+// Query says what the user wants to see of a cluster that has more sessions than a screen has lines.
+type Query struct {
+	// Labels filters sessions and ended sessions; an empty value means any.
 	Labels map[string]string
-	// Patience is how long answers may take: a node that does not answer must not hold up the picture.
-	Patience time.Duration
+	// Timeout is the time limit for answers: a silent node must not delay the picture.
+	Timeout time.Duration
 }
 
 // Sample is a cluster at a moment.
 type Sample struct {
 	At    time.Time
 	Nodes []Node
-	// Expiring are the sessions that are soonest to expire, at most a page of them.
+	// Expiring are the sessions that expire soonest, at most one page.
 	Expiring []session.Listed
-	// Clients are the busiest connections of all nodes. ClientsTold says that a node told them.
-	Clients     []Connection
-	ClientsTold bool
+	// Clients are the busiest connections of all nodes. ClientsKnown: a node has answered.
+	Clients      []Connection
+	ClientsKnown bool
 	// Deaths are the newest certificates, the newest first.
 	Deaths []session.Certificate
-	// Untold says why a section could not be had: its list is empty then, and nothing follows from that.
-	Untold [sections]string
+	// Missing says why a section could not be had: its list is empty then, and nothing follows from that.
+	Missing [sections]string
 }
 
-// Failed says what could not be had, one reason a text.
+// Failed lists the reasons for missing parts.
 func (s *Sample) Failed() []string {
-	return slices.DeleteFunc(slices.Clone(s.Untold[:]), func(why string) bool { return why == "" })
+	return slices.DeleteFunc(slices.Clone(s.Missing[:]), func(why string) bool { return why == "" })
 }
 
 // Node is the answer of one endpoint.
 type Node struct {
 	Endpoint string
 	Status   client.Status
-	// At is when the answer came, RoundTrip how long it took.
+	// At is when the answer came, RoundTrip its latency.
 	At        time.Time
 	RoundTrip time.Duration
-	// Silent says why there is no answer; empty when there is one.
+	// Silent explains why there is no answer; empty when there is one.
 	Silent string
 }
 

@@ -46,21 +46,24 @@ func sample(seconds uint64) Sample {
 	for i := range 40 {
 		s.Expiring = append(s.Expiring, session.Listed{
 			Session: session.Session{
-				ID: session.ID(1000 + i), Timeout: 10 * time.Second, Owner: session.Node(1 + i%3),
+				ID:   session.ID(1000 + i),
+				Spec: session.Spec{Timeout: 10 * time.Second, Labels: session.Labels{{Key: "service", Value: fmt.Sprintf("web%02d", i)}}}, Owner: session.Node(1 + i%3),
 				OpenedAt: at.Add(-time.Duration(100-i) * time.Hour),
-				Labels:   session.Labels{{Key: "service", Value: fmt.Sprintf("web%02d", i)}},
 			},
 			Remaining: time.Duration(40-i) * 100 * time.Millisecond,
 		})
 	}
 	s.Deaths = []session.Certificate{{
 		ID: 77, Cause: session.CauseExpired, Owner: 3, EndedAt: at.Add(-time.Minute),
-		Story: session.Story{Timeout: 10 * time.Second, Late: 12 * time.Millisecond, OpenedAt: noon},
+		Story: session.Story{
+			Spec: session.Spec{Timeout: 10 * time.Second}, Late: 12 * time.Millisecond,
+			OpenedAt: noon,
+		},
 	}, {
 		ID: 78, Cause: session.CauseKilled, Owner: 1, EndedAt: at.Add(-time.Hour),
-		Story: session.Story{Timeout: 10 * time.Second, OpenedAt: noon, By: "ops"},
+		Story: session.Story{Spec: session.Spec{Timeout: 10 * time.Second}, OpenedAt: noon, By: "ops"},
 	}}
-	s.ClientsTold = true
+	s.ClientsKnown = true
 	s.Clients = []Connection{
 		{1, client.ClientConnection{
 			Address: "10.0.0.1:4000", Protocol: "grpc", Rate: 3, Sessions: 500, Name: "billing", Since: noon,
@@ -76,8 +79,8 @@ func sample(seconds uint64) Sample {
 // begun is a model with two samples.
 func begun() *Model {
 	m := New(2 * time.Second)
-	m.Take(sample(0))
-	m.Take(sample(2))
+	m.Add(sample(0))
+	m.Add(sample(2))
 	return m
 }
 
@@ -96,13 +99,13 @@ func line(t *testing.T, picture, text string) string {
 func TestPicturesFit(t *testing.T) {
 	large := begun()
 	odd := sample(4)
-	odd.Untold[Sessions] = strings.Repeat("very long ", 50)
+	odd.Missing[Sessions] = strings.Repeat("very long ", 50)
 	odd.Nodes[0] = Node{Endpoint: strings.Repeat("n", 200), Silent: "refused"}
 	for i := range odd.Expiring {
 		odd.Expiring[i].Session.Labels = session.Labels{{Key: strings.Repeat("世界", 60), Value: "\x1b[2J\n\t\x9b31m"}}
 	}
 	wide := begun()
-	wide.Take(odd)
+	wide.Add(odd)
 	for _, m := range []*Model{New(time.Second), large, wide} {
 		for _, size := range [][2]int{{80, 24}, {200, 60}, {40, 10}} {
 			m.Resize(size[0], size[1])
@@ -142,7 +145,7 @@ func press(m *Model, keys string) (last Act) {
 	return last
 }
 
-// What somebody looks for first is on the first picture of 80 x 24.
+// The most important facts are on the first picture of 80 x 24.
 func TestFirstPicture(t *testing.T) {
 	picture := begun().View()
 	for text, want := range map[string]string{
@@ -161,14 +164,14 @@ func TestFirstPicture(t *testing.T) {
 	}
 }
 
-// What is wrong stands above all, the first of it in words.
+// Problems stand above all, the first of them in words.
 func TestAlarms(t *testing.T) {
 	m := begun()
 	s := sample(4)
 	s.Nodes[0] = Node{Endpoint: "n1:7400", Silent: "connection refused"}
 	s.Nodes[1].Status.Freezing = &client.Freezing{Left: 90 * time.Second}
 	s.Nodes[2].Status.Ready, s.Nodes[2].Status.NotReadyBecause = false, "no leader"
-	m.Take(s)
+	m.Add(s)
 	if got := line(t, m.View(), "! "); got != "! n1:7400: connection refused  (and 2 more)" {
 		t.Errorf("alarm %q", got)
 	}
@@ -182,7 +185,7 @@ func TestAlarms(t *testing.T) {
 	for i := range s.Nodes {
 		s.Nodes[i].Silent = "gone"
 	}
-	m.Take(s)
+	m.Add(s)
 	if got := line(t, m.View(), "holdfast top"); !strings.Contains(got, "no node answers") {
 		t.Errorf("without nodes: %q", got)
 	}
@@ -218,7 +221,7 @@ func TestSorting(t *testing.T) {
 	}
 }
 
-// A text filters what is there; a label is asked of the cluster as well, once it is typed.
+// A text filters the shown lines; a label also filters at the cluster, once it is typed.
 func TestFilter(t *testing.T) {
 	m := begun()
 	press(m, "/WEB1")
@@ -230,20 +233,20 @@ func TestFilter(t *testing.T) {
 		t.Errorf("%d lines with %q, want all 40", n, m.filter)
 	}
 	press(m, "\x1b/service=web07")
-	if got := m.Wish().Labels; got != nil {
+	if got := m.Query().Labels; got != nil {
 		t.Errorf("asked for %v while it is typed", got)
 	}
-	if act := press(m, "\r"); !act.Look {
+	if act := press(m, "\r"); !act.Fetch {
 		t.Error("the cluster is not asked at once")
 	}
-	if got := m.Wish().Labels; len(got) != 1 || got["service"] != "web07" {
+	if got := m.Query().Labels; len(got) != 1 || got["service"] != "web07" {
 		t.Errorf("asked for %v", got)
 	}
 	if got := firsts(m); len(got) != 1 || got[0] != session.ID(1007).String() {
 		t.Errorf("shown are %v", got)
 	}
 	press(m, "/\b\b\b\b\b\r") // any value
-	if got := m.Wish().Labels; got["service"] != "" || len(m.rows()) != 40 {
+	if got := m.Query().Labels; got["service"] != "" || len(m.rows()) != 40 {
 		t.Errorf("with %q asked for %v, shown %d", m.filter, got, len(m.rows()))
 	}
 	press(m, "/nothing\r")
@@ -301,7 +304,7 @@ func TestCursor(t *testing.T) {
 	}
 	few := sample(4)
 	few.Expiring = few.Expiring[:2]
-	m.Take(few)
+	m.Add(few)
 	if m.at != 1 {
 		t.Errorf("the cursor is on line %d of 2", m.at)
 	}
@@ -311,33 +314,33 @@ func TestCursor(t *testing.T) {
 	}
 	press(m, "j")
 	more := sample(6) // 38 come before the two
-	m.Take(more)
+	m.Add(more)
 	if act := press(m, "\r"); act.Explain != more.Expiring[0].Session.ID {
 		t.Errorf("the cursor went to %v, and was on %v", act.Explain, more.Expiring[0].Session.ID)
 	}
 	press(m, "\x1b")
 	few.Expiring = nil
-	m.Take(few)
+	m.Add(few)
 	press(m, "jj\r")
 	if m.detail != nil || m.at != 0 {
 		t.Error("something was opened, and there is nothing")
 	}
 }
 
-// The picture stays while it is paused; how often it looks is bounded.
+// The picture stays while it is paused; the refresh rate is bounded.
 func TestPauseAndSpeed(t *testing.T) {
 	m := begun()
-	if act := press(m, "p"); act.Look || !m.Paused() || !strings.Contains(clean(m.View()), "PAUSED") {
+	if act := press(m, "p"); act.Fetch || !m.Paused() || !strings.Contains(clean(m.View()), "PAUSED") {
 		t.Error("not paused")
 	}
-	if act := press(m, "p"); !act.Look || m.Paused() {
+	if act := press(m, "p"); !act.Fetch || m.Paused() {
 		t.Error("it does not go on at once")
 	}
 	for _, c := range []struct {
 		key  string
 		want time.Duration
 	}{{"+", time.Second}, {"+", 500 * time.Millisecond}, {"+", 500 * time.Millisecond}, {"-", time.Second}} {
-		if act := press(m, c.key); !act.Retime || m.Every() != c.want {
+		if act := press(m, c.key); !act.NewInterval || m.Every() != c.want {
 			t.Errorf("after %s every %v, want %v", c.key, m.Every(), c.want)
 		}
 	}
@@ -365,7 +368,7 @@ func TestOnce(t *testing.T) {
 	m.Resize(160, 0)
 	got := clean(m.Once(5))
 	for _, want := range []string{
-		"prod", "web39", "10.0.0.2:4000", "billing (says so itself)", "expired", "killed", "12ms",
+		"prod", "web39", "10.0.0.2:4000", "billing (unverified)", "expired", "killed", "12ms",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
@@ -377,11 +380,11 @@ func TestOnce(t *testing.T) {
 }
 
 // Without an answer of any node, the list of connections is not known.
-func TestClientsAreNotTold(t *testing.T) {
+func TestClientsAreUnknown(t *testing.T) {
 	m := New(time.Second)
-	m.Take(Sample{At: noon})
+	m.Add(Sample{At: noon})
 	press(m, "2")
-	if got := clean(m.View()); !strings.Contains(got, "no node tells which connections it has") {
+	if got := clean(m.View()); !strings.Contains(got, "no node has listed its connections") {
 		t.Errorf("no word of it:\n%s", got)
 	}
 }

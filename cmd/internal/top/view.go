@@ -12,7 +12,7 @@ import (
 	"holdfast/session/words"
 )
 
-// style of what is drawn. A terminal without colours, or a file, gets the text alone.
+// style styles text. A terminal without colours, or a file, gets plain text.
 type style struct{ bold, dim, bad, cursor lipgloss.Style }
 
 func styles() style {
@@ -22,7 +22,7 @@ func styles() style {
 	}
 }
 
-// View draws the model, at most as wide and as high as its terminal.
+// View draws the model within the size of its terminal.
 func (m *Model) View() string {
 	if m.helping {
 		return m.fit(append(help(), "", "Any key goes back."))
@@ -32,11 +32,11 @@ func (m *Model) View() string {
 		return m.fit(append(lines, m.detailLines(m.height-len(lines)-1)...), "esc back  up/down scroll  r ask again  q quit")
 	}
 	lines = append(lines, m.title())
-	lines = append(lines, m.list(m.room())...)
+	lines = append(lines, m.list(m.listHeight())...)
 	return m.fit(lines, m.foot())
 }
 
-// Once draws all sections, without a cursor, for a program that reads it.
+// Once draws all sections, without a cursor, for output to programs.
 func (m *Model) Once(rows int) string {
 	lines := m.head()
 	for s := range Section(sections) {
@@ -50,7 +50,7 @@ func (m *Model) Once(rows int) string {
 	return strings.Join(lines, "\n")
 }
 
-// fit returns lines as a screen, the last of which is at its bottom.
+// fit returns lines as a screen, with last at its bottom.
 func (m *Model) fit(lines []string, last ...string) string {
 	lines = lines[:min(len(lines), m.height-len(last))]
 	for len(lines) < m.height-len(last) {
@@ -68,8 +68,8 @@ func (m *Model) cut(line string) string {
 	return lipgloss.NewStyle().MaxWidth(m.width).Inline(true).Render(line)
 }
 
-// room returns how many lines a section has.
-func (m *Model) room() int { return max(1, m.height-len(m.head())-3) }
+// listHeight returns how many lines a section has.
+func (m *Model) listHeight() int { return max(1, m.height-len(m.head())-3) }
 
 // head returns the lines above the sections.
 func (m *Model) head() []string {
@@ -106,7 +106,7 @@ func (m *Model) headline(st style) string {
 	return line
 }
 
-// alarms returns what somebody should look into, the worst first.
+// alarms returns problems that need attention, the worst first.
 func (m *Model) alarms() (all []string) {
 	for i := range m.sample.Nodes {
 		n := &m.sample.Nodes[i]
@@ -162,8 +162,8 @@ func (m *Model) rateLines(st style) (lines []string) {
 	return lines
 }
 
-// nodeLines returns a line for each node. What somebody must see stands at the left: figures grow, and a narrow
-// terminal cuts them off. A silent node has no columns: the name of its endpoint, which may be long, would move them.
+// nodeLines returns a line for each node. Important facts are at the left: figures grow, and a narrow terminal cuts
+// them off. A silent node has no columns, because the name of its endpoint may be long and would move them.
 func (m *Model) nodeLines(st style) []string {
 	headers := []string{"NODE", "ROLE", "READY", "TERM", "APPLIED", "SESSIONS", "ATTACHED", "WATCHES", "ROUND TRIP"}
 	var rows [][]string
@@ -172,16 +172,16 @@ func (m *Model) nodeLines(st style) []string {
 			rows = append(rows, nodeCells(n))
 		}
 	}
-	told := align(headers, rows)
-	lines := []string{st.bold.Render(told[0])}
+	aligned := align(headers, rows)
+	lines := []string{st.bold.Render(aligned[0])}
 	for i := range m.sample.Nodes {
 		n := &m.sample.Nodes[i]
 		if n.Silent != "" {
 			lines = append(lines, words.Printable(n.Endpoint)+"  silent: "+words.Printable(n.Silent))
 			continue
 		}
-		told = told[1:]
-		lines = append(lines, told[0])
+		aligned = aligned[1:]
+		lines = append(lines, aligned[0])
 	}
 	return lines
 }
@@ -202,7 +202,7 @@ func nodeCells(n *Node) []string {
 	}
 }
 
-// title names the sections, and says how the one that is shown is sorted and filtered.
+// title names the sections, and how the shown section is sorted and filtered.
 func (m *Model) title() string {
 	st := styles()
 	var parts []string
@@ -236,7 +236,7 @@ func (m *Model) called(s Section) string {
 }
 
 // list draws the lines of the section around the cursor, and their headers.
-func (m *Model) list(room int) []string {
+func (m *Model) list(height int) []string {
 	st := styles()
 	all := m.rows()
 	cells := make([][]string, len(all))
@@ -252,8 +252,8 @@ func (m *Model) list(room int) []string {
 		at := 1 + min(m.at, len(all)-1)
 		lines[at] = st.cursor.Render(fmt.Sprintf("%-*s", m.width, lines[at]))
 	}
-	from := max(0, m.at-room+1)
-	return append(lines[:1:1], lines[1+from:min(len(lines), 1+from+room)]...)
+	from := max(0, m.at-height+1)
+	return append(lines[:1:1], lines[1+from:min(len(lines), 1+from+height)]...)
 }
 
 func headersOf(s Section) []string {
@@ -267,15 +267,15 @@ func headersOf(s Section) []string {
 	return []string{"AGO", "ID", "CAUSE", "NODE", "LATE", "LABELS"}
 }
 
-// none says that a section has no lines.
+// none reports that a section has no lines.
 func (m *Model) none() string {
 	switch {
 	case m.sample.At.IsZero():
 		return "asking the cluster"
-	case m.sample.Untold[m.section] != "":
-		return "not known: " + words.Printable(m.sample.Untold[m.section])
-	case m.section == Clients && !m.sample.ClientsTold:
-		return "no node tells which connections it has"
+	case m.sample.Missing[m.section] != "":
+		return "not known: " + words.Printable(m.sample.Missing[m.section])
+	case m.section == Clients && !m.sample.ClientsKnown:
+		return "no node has listed its connections"
 	case m.filter != "":
 		return "nothing matches the filter"
 	case m.section == Sessions:
@@ -293,8 +293,8 @@ func (m *Model) foot() string {
 	return "1-3 section  s/R sort  / filter  enter why  p pause  +/- speed  ? help  q quit"
 }
 
-// detailLines draws what is known of one line, as far as there is room.
-func (m *Model) detailLines(room int) []string {
+// detailLines draws the page about one line, within height lines.
+func (m *Model) detailLines(height int) []string {
 	st := styles()
 	lines := []string{"", st.bold.Render(m.detail.title)}
 	wrapped := lipgloss.NewStyle().Width(m.width - 4)
@@ -303,7 +303,7 @@ func (m *Model) detailLines(room int) []string {
 			lines = append(lines, map[bool]string{true: "- ", false: "  "}[i == 0]+line)
 		}
 	}
-	m.detail.top = min(m.detail.top, max(0, len(lines)-max(1, room)))
+	m.detail.top = min(m.detail.top, max(0, len(lines)-max(1, height)))
 	return lines[m.detail.top:]
 }
 
@@ -317,7 +317,7 @@ func connectionDetails(c *Connection, now time.Time) []string {
 	}
 }
 
-// help says what the keys do.
+// help explains the keys.
 func help() []string {
 	return []string{
 		"Keys of holdfast top",
@@ -327,16 +327,16 @@ func help() []string {
 		"enter           why the session under the cursor is alive, or why it ended",
 		"s, R            sort by something else, the other way round",
 		"/               show only lines with a text. A label, KEY=VALUE or KEY=, is",
-		"                asked of the cluster: then all sessions are searched",
-		"esc             take the filter away",
+		"                a query to the cluster: it searches all sessions",
+		"esc             remove the filter",
 		"p, space        pause: the picture stays as it is",
-		"+ -             look more often, or less",
-		"r               look now",
+		"+ -             refresh more often, or less",
+		"r               refresh now",
 		"q, ctrl+c       quit",
 	}
 }
 
-// align lays out cells in columns under headers. Every line is as wide as its text.
+// align aligns cells in columns under headers. Lines have no padding at the end.
 func align(headers []string, rows [][]string) []string {
 	widths := make([]int, len(headers))
 	all := append([][]string{headers}, rows...)

@@ -26,12 +26,12 @@ const (
 
 type TakeSnapshotRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Take the state that the asked node has, without asking the leader: it may be old, and needs no quorum. Otherwise the
-	// state shows everything that was acknowledged before the request.
+	// Use the applied state of the node that serves the call, without contacting the leader: the state may be stale, and
+	// the call needs no quorum. Otherwise the state includes everything that was acknowledged before the request.
 	Local bool `protobuf:"varint,1,opt,name=local,proto3" json:"local,omitempty"`
-	// Go on with a stream that was cut off: the id in its SnapshotStarted, 16 bytes, and the offset of the next byte. The
-	// asked node must be the same. The copy is gone two minutes after the last stream of it ended: INVALID_ARGUMENT names
-	// the field resume, and the client begins anew.
+	// Resume an interrupted stream at the same node: the id from its SnapshotStarted, 16 bytes, and the offset of the
+	// next byte. The node deletes the copy two minutes after its last stream ended; the call then fails with
+	// INVALID_ARGUMENT for the field resume, and the client starts again.
 	Resume        []byte `protobuf:"bytes,2,opt,name=resume,proto3" json:"resume,omitempty"`
 	Offset        uint64 `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -89,7 +89,7 @@ func (x *TakeSnapshotRequest) GetOffset() uint64 {
 	return 0
 }
 
-// The first message is SnapshotStarted. Chunks follow in order, without a gap; the last one ends at header.bytes.
+// The first message is SnapshotStarted. Chunks follow in order, without gaps; the last chunk ends at header.bytes.
 type TakeSnapshotResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Message:
@@ -174,7 +174,7 @@ func (*TakeSnapshotResponse_Chunk) isTakeSnapshotResponse_Message() {}
 
 type SnapshotStarted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Names the frozen copy that the asked node streams.
+	// Identifies the frozen copy that the node streams, 16 bytes.
 	Id            []byte          `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Header        *SnapshotHeader `protobuf:"bytes,2,opt,name=header,proto3" json:"header,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -227,7 +227,7 @@ func (x *SnapshotStarted) GetHeader() *SnapshotHeader {
 
 type SnapshotChunk struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Position of the first byte, 0 at the beginning.
+	// Position of the first byte of data, from 0.
 	Offset uint64 `protobuf:"varint,1,opt,name=offset,proto3" json:"offset,omitempty"`
 	// At most 64 KiB.
 	Data []byte `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`
@@ -288,33 +288,36 @@ func (x *SnapshotChunk) GetCrc32C() uint32 {
 	return 0
 }
 
-// SnapshotHeader says what a backup holds. It is the first record of a file.
+// SnapshotHeader describes the contents of a backup. It is the first record of a backup file.
 type SnapshotHeader struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// 1.
+	// The format of the backup: 1.
 	Format uint32 `protobuf:"varint,1,opt,name=format,proto3" json:"format,omitempty"`
-	// The cluster that the state is of.
+	// The id of the cluster.
 	ClusterId string `protobuf:"bytes,2,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
-	// Node number of the node that streamed the state, and its release.
+	// Number and release of the node that streamed the state.
 	Node    uint32 `protobuf:"varint,3,opt,name=node,proto3" json:"node,omitempty"`
 	Version string `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
-	// When the state was frozen, by that node's wall clock.
+	// When the copy was frozen, by the wall clock of that node.
 	TakenAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=taken_at,json=takenAt,proto3" json:"taken_at,omitempty"`
-	// Index of the newest entry in the state, and Raft's term on that node.
+	// Raft index of the newest entry in the state, and the Raft term on that node.
 	Index uint64 `protobuf:"varint,6,opt,name=index,proto3" json:"index,omitempty"`
 	Term  uint64 `protobuf:"varint,7,opt,name=term,proto3" json:"term,omitempty"`
-	// The state shows everything that was acknowledged before it was asked for.
+	// The state includes everything that was acknowledged before the request.
 	Confirmed bool `protobuf:"varint,8,opt,name=confirmed,proto3" json:"confirmed,omitempty"`
 	// The feature level of the cluster.
-	FeatureLevel   uint32 `protobuf:"varint,9,opt,name=feature_level,json=featureLevel,proto3" json:"feature_level,omitempty"`
-	Sessions       uint64 `protobuf:"varint,10,opt,name=sessions,proto3" json:"sessions,omitempty"`
-	Certificates   uint64 `protobuf:"varint,11,opt,name=certificates,proto3" json:"certificates,omitempty"`
+	FeatureLevel uint32 `protobuf:"varint,9,opt,name=feature_level,json=featureLevel,proto3" json:"feature_level,omitempty"`
+	// Number of global sessions.
+	Sessions uint64 `protobuf:"varint,10,opt,name=sessions,proto3" json:"sessions,omitempty"`
+	// Number of certificates.
+	Certificates uint64 `protobuf:"varint,11,opt,name=certificates,proto3" json:"certificates,omitempty"`
+	// Number of tree entries, and of the ephemeral ones among them.
 	TreeEntries    uint64 `protobuf:"varint,12,opt,name=tree_entries,json=treeEntries,proto3" json:"tree_entries,omitempty"`
 	TreeEphemerals uint64 `protobuf:"varint,13,opt,name=tree_ephemerals,json=treeEphemerals,proto3" json:"tree_ephemerals,omitempty"`
-	// Length and SHA-256 of the records that follow the header.
+	// Length in bytes and SHA-256 of the records after the header.
 	Bytes  uint64 `protobuf:"varint,14,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	Sha256 []byte `protobuf:"bytes,15,opt,name=sha256,proto3" json:"sha256,omitempty"`
-	// Digest of the state that the file holds: without the cluster's key and without request ids.
+	// Digest of the state in the backup, which has no cluster key and no request ids.
 	StateDigest   []byte `protobuf:"bytes,16,opt,name=state_digest,json=stateDigest,proto3" json:"state_digest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -1,5 +1,5 @@
-// Package check has the tests that the models have in common: rules left out, small scopes seen whole, wide scopes walked
-// at random, and READMEs that say what was seen.
+// Package check has the tests that the models have in common: rules left out, small scopes seen whole, wide scopes
+// walked at random, and pages results.md that say what was seen.
 package check
 
 import (
@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// Bounds returns how long each scope is searched, and the number of states of one complete search at most. Without
-// settings the time is 0: the tests are short enough for every run. TIME=10m lets each scope be searched for 10
-// minutes, and includes the large ones. STATES=50000000 bounds the states; a state takes about 30 bytes.
+// Bounds returns the time limit of each scope's search, and the largest number of states of one complete search. By
+// default the time is 0: the tests are short enough for every run. TIME=10m lets each scope be searched for 10 minutes,
+// and includes the large scopes. STATES=50000000 bounds the states; a state needs about 30 bytes.
 func Bounds(tb testing.TB) (time.Duration, int) {
 	tb.Helper()
 	limit, states := time.Duration(0), 20_000_000
@@ -38,14 +38,14 @@ func setting(name string) (string, bool) {
 	return text, text != ""
 }
 
-// InReadme requires that README.md of the package under test has a line, so that it says what the tests have seen.
-func InReadme(tb testing.TB, format string, args ...any) {
+// InResults requires a line in results.md of the package under test, so that the file shows what the tests find.
+func InResults(tb testing.TB, format string, args ...any) {
 	tb.Helper()
-	text, err := os.ReadFile("README.md")
+	text, err := os.ReadFile("results.md")
 	if err != nil {
 		tb.Fatal(err)
 	}
 	if line := fmt.Sprintf(format, args...); !strings.Contains(string(text), "\n"+line+"\n") {
-		tb.Errorf("README.md lacks the line\n%s", line)
+		tb.Errorf("results.md lacks the line\n%s", line)
 	}
 }

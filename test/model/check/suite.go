@@ -9,20 +9,20 @@ import (
 	"holdfast/test/model/search"
 )
 
-// Suite is what the tests of a model search. C is a scope.
+// Suite describes the searches of a model's tests. C is a scope.
 type Suite[S comparable, C Scope] struct {
 	Protocol *search.Protocol
 	All      search.Invariants
 	Machine  func(scope C, without search.Without, wanted search.Invariants) *search.Machine[S]
 
-	// LeftOuts leave out every rule alone, in the order of the document that has them, and pairs of rules that cover each
+	// LeftOuts leave out each rule separately, in the order of the rules' document, and pairs of rules that cover each
 	// other.
 	LeftOuts []LeftOut[C]
-	// ByWalks says that the scopes of LeftOuts are too wide to be explored.
+	// ByWalks reports that the scopes of LeftOuts are too wide to be explored.
 	ByWalks bool
 	// Wholes are seen whole.
 	Wholes []Whole[C]
-	// Wides are walked at random: so many histories of each in every run. Their first states are explored: so many.
+	// Wides are walked at random, with a number of histories in every run. A number of their first states is explored.
 	Wides         []C
 	Walks, Glance int
 }
@@ -31,11 +31,11 @@ type Suite[S comparable, C Scope] struct {
 type Scope interface {
 	comparable
 	String() string
-	// Title is the name in README.md.
+	// Title is the name in results.md.
 	Title() string
 }
 
-// LeftOut is a row of the table in README.md: what breaks in a scope without some rules. Breaks is 0 if nothing does.
+// LeftOut is a row of the table in results.md: what breaks in a scope without some rules. Breaks is 0 if nothing does.
 type LeftOut[C Scope] struct {
 	Without search.Without
 	Breaks  search.Invariants
@@ -48,11 +48,11 @@ type LeftOut[C Scope] struct {
 type Whole[C Scope] struct {
 	Scope C
 	For   search.Invariants
-	// Wide says that it runs only with TIME.
+	// Wide: the row runs only with TIME.
 	Wide bool
 }
 
-// How many states and walks a search without a rule may take.
+// Bounds of the states and walks of a search without a rule.
 const (
 	toFind      = 2_000_000
 	toFindWalks = 200_000
@@ -60,7 +60,7 @@ const (
 	nothingWalk = 2_000
 )
 
-// find searches for what a row breaks.
+// find searches for the invariant that a row breaks.
 func (s *Suite[S, C]) find(ctx context.Context, row LeftOut[C]) (search.Invariants, []int) {
 	wanted, states, walks := row.Breaks, toFind, toFindWalks
 	if wanted == 0 {
@@ -74,7 +74,7 @@ func (s *Suite[S, C]) find(ctx context.Context, row LeftOut[C]) (search.Invarian
 	return got.Broken, got.Story
 }
 
-// RulesLeftOut requires that each row of LeftOuts is what a search finds, that README.md has it, and that the same steps
+// RulesLeftOut requires that a search finds each row of LeftOuts, that results.md has the row, and that the same steps
 // break nothing with all rules in force.
 func (s *Suite[S, C]) RulesLeftOut(t *testing.T) {
 	t.Helper()
@@ -89,11 +89,11 @@ func (s *Suite[S, C]) RulesLeftOut(t *testing.T) {
 					m.Story(story))
 			}
 			if row.Breaks == 0 {
-				InReadme(t, "| %s | %s | nothing found | %s | |", names, texts, row.Scope.Title())
+				InResults(t, "| %s | %s | nothing found | %s | |", names, texts, row.Scope.Title())
 				return
 			}
 			t.Logf("%d steps\n%s", len(story), m.Story(story))
-			InReadme(t, "| %s | %s | %s | %s | %d |", names, texts, breaks, row.Scope.Title(), len(story))
+			InResults(t, "| %s | %s | %s | %s | %d |", names, texts, breaks, row.Scope.Title(), len(story))
 			if _, broken := s.Machine(row.Scope, 0, s.All).Replay(story); broken != 0 {
 				t.Errorf("the same steps break %s with all rules in force", s.Protocol.Broken(broken))
 			}
@@ -107,7 +107,8 @@ func (s *Suite[S, C]) RulesLeftOut(t *testing.T) {
 	}
 }
 
-// SmallScopes requires that nothing breaks in any history of Wholes, and that README.md has the number of their states.
+// SmallScopes requires that nothing breaks in any history of Wholes, and that results.md has the number of their
+// states.
 func (s *Suite[S, C]) SmallScopes(t *testing.T) {
 	t.Helper()
 	for _, c := range s.Wholes {
@@ -148,14 +149,15 @@ func (s *Suite[S, C]) explore(t *testing.T, c Whole[C]) {
 			t.Error("the search did not see all states")
 		case !got.Complete, c.Wide && s.Glance > 0:
 		case c.For == s.All:
-			InReadme(t, "| %s | %d | %d |", c.Scope.Title(), got.States, got.Depth)
+			InResults(t, "| %s | %d | %d |", c.Scope.Title(), got.States, got.Depth)
 		default:
-			InReadme(t, "| %s | %s | %d | %d |", c.Scope.Title(), s.Protocol.Broken(c.For), got.States, got.Depth)
+			InResults(t, "| %s | %s | %d | %d |", c.Scope.Title(), s.Protocol.Broken(c.For), got.States, got.Depth)
 		}
 	})
 }
 
-// WideScopes requires that nothing breaks in random histories of Wides, and of the scopes of LeftOuts if those are wide.
+// WideScopes requires that nothing breaks in random histories of Wides, and of the scopes of LeftOuts if those are
+// wide.
 func (s *Suite[S, C]) WideScopes(t *testing.T) {
 	t.Helper()
 	limit, _ := Bounds(t)
@@ -185,8 +187,8 @@ func (s *Suite[S, C]) WideScopes(t *testing.T) {
 	}
 }
 
-// ExploreAndWalk requires that walks find what Explore finds, in a history that is no shorter, and that the history is
-// real: it replays without [search.Machine.Canonicalize].
+// ExploreAndWalk requires that walks find the same invariant as Explore, in a history that is no shorter, and that the
+// history is real: it replays without [search.Machine.Canonicalize].
 func (s *Suite[S, C]) ExploreAndWalk(t *testing.T, row LeftOut[C]) {
 	t.Helper()
 	newMachine := func() *search.Machine[S] { return s.Machine(row.Scope, row.Without, row.Breaks) }
@@ -210,7 +212,7 @@ func (s *Suite[S, C]) ExploreAndWalk(t *testing.T, row LeftOut[C]) {
 		m.Story(shortest.Story))
 }
 
-// Impossible requires that an event that is not possible leaves the state as it is: searches rely on it.
+// Impossible requires that an impossible event leaves the state unchanged: searches rely on it.
 func (s *Suite[S, C]) Impossible(t *testing.T) {
 	t.Helper()
 	for _, row := range s.LeftOuts {

@@ -9,7 +9,7 @@ import (
 )
 
 // May reports whether the list of an entry, or else that of the nearest entry above that has one, grants principals
-// what they want (P2). The entry need not exist.
+// what they want (P2 access lists). The entry need not exist.
 func (t *Tree) May(path string, wanted tree.Permissions, principals []tree.Principal) bool {
 	return Granted(t.ListOf(path), wanted, principals)
 }
@@ -45,7 +45,7 @@ func (t *Tree) mayDelete(at At, path string) bool {
 	return !t.guarded(at, path) && t.May(tree.Parent(path), tree.DeleteChild, at.Principals)
 }
 
-// guarded reports whether a path is one of quotas, where only Super writes (P3), unless they are open.
+// guarded reports whether a path belongs to quotas, where only Super writes (P3 quotas), unless they are open.
 func (t *Tree) guarded(at At, path string) bool {
 	super := slices.ContainsFunc(at.Principals, func(p tree.Principal) bool { return p.Scheme == tree.Super })
 	return inQuotas(path) && !t.OpenQuotas && !super
@@ -58,8 +58,8 @@ const limitsName = "/" + tree.QuotaLimitsName
 // limited reports whether a path is that of a quota's limits.
 func limited(path string) bool { return inQuotas(path) && strings.HasSuffix(path, limitsName) }
 
-// room refuses what would pass a hard limit of a quota, and limits that are none (P3). The numbers are those by which
-// the subtree grows.
+// room refuses an operation that would exceed a hard limit of a quota, and invalid limits (P3). The numbers are the
+// growth of the subtree.
 func (t *Tree) room(path string, entries, bytes int, data []byte) tree.Code {
 	if limited(path) {
 		if _, err := tree.ParseQuota(data); err != nil {
@@ -79,7 +79,7 @@ func (t *Tree) room(path string, entries, bytes int, data []byte) tree.Code {
 	return 0
 }
 
-// quotas returns the quotas in force, by the entries that they are for.
+// quotas returns the quotas in force, by their entries.
 func (t *Tree) quotas() map[string]tree.Quota {
 	all := make(map[string]tree.Quota)
 	for _, limits := range t.limits {
@@ -89,7 +89,7 @@ func (t *Tree) quotas() map[string]tree.Quota {
 		}
 		quota, err := tree.ParseQuota(n.Data)
 		if err != nil {
-			panic(err) // it was checked when it was set
+			panic(err) // it was valid when it was set
 		}
 		all[cmp.Or(strings.TrimSuffix(strings.TrimPrefix(limits, tree.QuotaPath), limitsName), tree.Root)] = quota
 	}

@@ -29,7 +29,7 @@ func (t *Tree) remove(at At, d tree.Delete) (tree.OpOutcome, tree.Code) {
 	return tree.OpOutcome{Removed: 1}, 0
 }
 
-// removeTree removes an entry and all below it, the deepest first.
+// removeTree removes an entry and all entries below, the deepest first.
 func (t *Tree) removeTree(at At, d tree.DeleteTree) (tree.OpOutcome, tree.Code) {
 	if _, code := t.existing(d.Path, tree.Any); code != 0 {
 		return tree.OpOutcome{}, code
@@ -59,7 +59,7 @@ func (t *Tree) removeTree(at At, d tree.DeleteTree) (tree.OpOutcome, tree.Code) 
 	return tree.OpOutcome{Removed: len(all)}, 0
 }
 
-// die removes an entry without children, and tells its parent.
+// die removes an entry without children, and updates its parent.
 func (t *Tree) die(at At, path string) {
 	t.tell(at, tree.Deleted, path)
 	t.put(path, nil)
@@ -72,15 +72,15 @@ func (t *Tree) die(at At, path string) {
 	})
 }
 
-// End removes what a session owns (U1), but that a lock-delay keeps some of it when the session has expired (F2). Then
-// it carries out the will, whole or not at all (U3); nil for none.
+// End removes a session's ephemerals (U1 ephemerals end with the session), except those that a lock-delay keeps when
+// the session has expired (H2 lock-delay). Then it carries out the will, whole or not at all (U3 wills); nil for none.
 //
-//nolint:revive // flag-parameter: the certificate has it
+//nolint:revive // flag-parameter: from the certificate
 func (t *Tree) End(at At, session uint64, expired bool, will *Will) []tree.Change {
 	for _, path := range t.Owned(session) {
 		if n := t.nodes[path]; expired && n.life > 0 {
 			t.edit(path, func(n *Node) {
-				n.Stat.Kind, n.Stat.Owner, n.due = tree.Lingering, 0, at.Clock+n.life
+				n.Stat.Kind, n.Stat.Owner, n.due = tree.InLockDelay, 0, at.Clock+n.life
 			})
 			continue
 		}
@@ -95,8 +95,8 @@ func (t *Tree) End(at At, session uint64, expired bool, will *Will) []tree.Chang
 	return changes
 }
 
-// Reap removes an entry that ends by itself, is due and has no children (D5). It reports false if there is no such
-// entry.
+// Reap removes a temporary entry that is due and has no children (D5 TTLs and containers). It reports false if there is
+// no such entry.
 func (t *Tree) Reap(at At, path string) ([]tree.Change, bool) {
 	n := t.nodes[path]
 	if n == nil || n.Stat.Children > 0 || n.due == 0 || n.due > at.Clock {

@@ -1,8 +1,9 @@
-// Package plain is the tree as a map: what a transaction, the end of a session and a Reap do to it, said as plainly as
-// rules D, W, U, P and F of docs/tree.md say it. It shares no code with package store. A checker replays a log on it.
+// Package plain is the tree as a map: the effects of a transaction, of the end of a session and of a Reap, as plainly
+// as rules D, W, U, P and H of docs/tree.md describe them. It shares no code with package store. A checker replays a
+// log on it.
 //
-// It knows no limits but those of permissions and quotas: who replays a log that meets others must not expect their
-// refusals. Nor does it show what a quota has counted.
+// It knows no limits except permissions and quotas: a replay of a log with other limits must not expect their refusals.
+// Nor does it show the counts of quotas.
 package plain
 
 import (
@@ -19,29 +20,30 @@ import (
 // Tree is the tree. Not safe for concurrent use.
 type Tree struct {
 	nodes map[string]*Node
-	// OpenQuotas lets others than Super write quotas. It is set before the first change.
+	// OpenQuotas lets sessions other than Super write quotas. Set it before the first change.
 	OpenQuotas bool
-	// limits are all paths that have ever been those of a quota's limits.
+	// limits are all paths that ever had a quota's limits.
 	limits []string
-	// undo has what the paths changed by a transaction under way were before; nil for no entry.
+	// undo has the former states of the paths that the running transaction has changed; nil for no entry.
 	undo []former
-	// changes are what watches see of what is under way. lists are the access lists that decide who does, and settled
-	// those of the changes before, since they were asked for.
+	// changes are the running transaction's changes for watches. lists are the access lists that decide who receives
+	// them, and settled those of the changes before, since the last call of Lists.
 	changes        []tree.Change
 	lists, settled []Lists
-	// touched are the paths that were changed since they were asked for.
+	// touched are the paths that were changed since the last call of Touched.
 	touched []string
 }
 
-// Node is an entry. It never changes: a change of the tree puts another in its place.
+// Node is an entry. It never changes: a change of the tree replaces it.
 type Node struct {
-	// Stat has neither wall-clock times, nor Due, nor ChildrenVersion; Due returns the due time, Shown all but the times.
+	// Stat has neither wall-clock times, nor Due, nor ChildrenVersion; Due returns the due time, Shown all but the
+	// times.
 	Stat tree.Stat
 	Data []byte
-	// ACL is the entry's own list; nil: it has that of the nearest entry above with one (P2).
+	// ACL is the entry's own list; nil: the list of the nearest entry above with a list applies (P2 access lists).
 	ACL tree.ACL
-	// creates counts the children that there ever were. life is the TTL or the lock-delay, due when the entry ends by
-	// itself on the log clock; 0 for never.
+	// creates counts the children that there ever were. life is the TTL or the lock-delay, due when the entry ends on
+	// its own on the log clock; 0 for never.
 	creates   int64
 	life, due time.Duration
 }
@@ -51,23 +53,23 @@ type former struct {
 	node *Node
 }
 
-// At is when something happens, and for whom.
+// At is the time of an event, and its session.
 type At struct {
 	Stamp tree.Stamp
 	// Clock is the log clock. Session is the owner of new ephemerals; 0 for a will.
 	Clock   time.Duration
 	Session uint64
-	// Principals are whom the session's node has vouched for (P1).
+	// Principals are those that the session's node has authenticated (P1 principals).
 	Principals []tree.Principal
 }
 
-// Will is what a session leaves, with the principals of when it wrote that (U3).
+// Will is a session's will, with the principals of the write that set it (U3 wills).
 type Will struct {
 	Transaction tree.Transaction
 	Principals  []tree.Principal
 }
 
-// New returns the tree as it begins (W8).
+// New returns the initial tree (W8 feature level).
 func New(stamp tree.Stamp) *Tree {
 	t := &Tree{nodes: make(map[string]*Node)}
 	stat := tree.Stat{Created: stamp, Modified: stamp, ChildrenModified: stamp, Kind: tree.Persistent}
@@ -91,7 +93,7 @@ func (t *Tree) Get(path string) (*Node, bool) {
 	return n, ok
 }
 
-// Paths returns all paths, in their order.
+// Paths returns all paths, sorted.
 func (t *Tree) Paths() []string { return slices.Sorted(maps.Keys(t.nodes)) }
 
 // Shown returns the stat as a write's result has it, but for the times of wall clocks.
@@ -119,7 +121,7 @@ func byDepth(a, b string) int {
 	return cmp.Or(cmp.Compare(tree.Depth(a), tree.Depth(b)), strings.Compare(a, b))
 }
 
-// Do carries out a transaction (W6): all of it, or nothing.
+// Do carries out a transaction (W6 transactions): all of it, or nothing.
 func (t *Tree) Do(at At, x tree.Transaction) (tree.Outcome, []tree.Change) {
 	for _, c := range x.If {
 		if !t.May(c.Path, tree.Read, at.Principals) {
@@ -146,7 +148,7 @@ func (t *Tree) Do(at At, x tree.Transaction) (tree.Outcome, []tree.Change) {
 	return outcome, t.settle()
 }
 
-// rollBack undoes what is under way, from the last change to the first.
+// rollBack undoes the running transaction, from the last change to the first.
 func (t *Tree) rollBack() {
 	for _, f := range slices.Backward(t.undo) {
 		if f.node == nil {
@@ -158,7 +160,7 @@ func (t *Tree) rollBack() {
 	t.undo, t.changes, t.lists = nil, nil, nil
 }
 
-// settle ends what is under way, and returns what watches see of it.
+// settle ends the running transaction, and returns its changes for watches.
 func (t *Tree) settle() []tree.Change {
 	changes := t.changes
 	for _, f := range t.undo {
@@ -169,8 +171,8 @@ func (t *Tree) settle() []tree.Change {
 	return changes
 }
 
-// Lists are the access lists that were in force at a change (V8): that of the entry, and, unless only data were set,
-// that of the entry above.
+// Lists are the access lists that were in force at a change (V8 events need READ): that of the entry, and, unless only
+// data were set, that of the entry above.
 type Lists struct{ Own, Parent tree.ACL }
 
 // Lists returns the lists of the changes since the last call, in the order of the changes.
@@ -180,7 +182,7 @@ func (t *Tree) Lists() []Lists {
 	return settled
 }
 
-// Touched returns the paths whose entries may have become others since the last call.
+// Touched returns the paths whose entries may have changed since the last call.
 func (t *Tree) Touched() []string {
 	slices.Sort(t.touched)
 	touched := slices.Compact(t.touched)
@@ -217,26 +219,41 @@ func (t *Tree) holds(c tree.Condition) bool {
 
 // one carries out an operation.
 func (t *Tree) one(at At, op tree.Op) (tree.OpOutcome, tree.Code) {
-	switch op := op.(type) {
-	case tree.Create:
-		return t.create(at, op)
-	case tree.Set:
-		return t.set(at, op)
-	case tree.Delete:
-		return t.remove(at, op)
-	case tree.DeleteTree:
-		return t.removeTree(at, op)
-	case tree.SetACL:
-		return t.setACL(at, op)
-	case tree.Check:
-		if !t.May(op.Path, tree.Read, at.Principals) {
-			return tree.OpOutcome{}, tree.NoPermission
-		}
-		_, code := t.existing(op.Path, op.Version)
-		return tree.OpOutcome{}, code
-	default:
-		panic(fmt.Sprintf("no such operation: %T", op))
+	x := execution{tree: t, at: at}
+	op.Visit(&x)
+	return x.outcome, x.code
+}
+
+// execution carries out an operation.
+type execution struct {
+	tree    *Tree
+	at      At
+	outcome tree.OpOutcome
+	code    tree.Code
+}
+
+// Create implements [tree.Visitor].
+func (x *execution) Create(op tree.Create) { x.outcome, x.code = x.tree.create(x.at, op) }
+
+// Set implements [tree.Visitor].
+func (x *execution) Set(op tree.Set) { x.outcome, x.code = x.tree.set(x.at, op) }
+
+// Delete implements [tree.Visitor].
+func (x *execution) Delete(op tree.Delete) { x.outcome, x.code = x.tree.remove(x.at, op) }
+
+// DeleteTree implements [tree.Visitor].
+func (x *execution) DeleteTree(op tree.DeleteTree) { x.outcome, x.code = x.tree.removeTree(x.at, op) }
+
+// SetACL implements [tree.Visitor].
+func (x *execution) SetACL(op tree.SetACL) { x.outcome, x.code = x.tree.setACL(x.at, op) }
+
+// Check implements [tree.Visitor].
+func (x *execution) Check(op tree.Check) {
+	if !x.tree.May(op.Path, tree.Read, x.at.Principals) {
+		x.code = tree.NoPermission
+		return
 	}
+	_, x.code = x.tree.existing(op.Path, op.Version)
 }
 
 // existing returns the entry at path if it has the version.
@@ -269,7 +286,7 @@ func (t *Tree) create(at At, c tree.Create) (tree.OpOutcome, tree.Code) {
 	switch {
 	case parent == nil:
 		return tree.OpOutcome{}, tree.NoParent
-	case parent.Stat.Kind == tree.Ephemeral || parent.Stat.Kind == tree.Lingering:
+	case parent.Stat.Kind == tree.Ephemeral || parent.Stat.Kind == tree.InLockDelay:
 		return tree.OpOutcome{}, tree.EphemeralParent
 	case !t.May(above, tree.CreateChild, at.Principals):
 		return tree.OpOutcome{}, tree.NoPermission
@@ -293,12 +310,12 @@ func (t *Tree) create(at At, c tree.Create) (tree.OpOutcome, tree.Code) {
 	}}
 	switch c.Kind {
 	case tree.Ephemeral:
-		one.Stat.Owner, one.life = at.Session, c.Linger
+		one.Stat.Owner, one.life = at.Session, c.LockDelay
 	case tree.Container:
 		one.due = at.Clock + tree.NewContainerIdle
 	case tree.Expiring:
 		one.life, one.due = c.TTL, at.Clock+c.TTL
-	case tree.Persistent, tree.Lingering:
+	case tree.Persistent, tree.InLockDelay:
 	}
 	t.edit(above, func(p *Node) {
 		p.creates++
@@ -353,7 +370,7 @@ func (t *Tree) setACL(at At, s tree.SetACL) (tree.OpOutcome, tree.Code) {
 	return tree.OpOutcome{Stat: now.Shown()}, 0
 }
 
-// edit puts a changed copy of an entry in its place.
+// edit replaces an entry by a changed copy.
 func (t *Tree) edit(path string, how func(*Node)) *Node {
 	now := *t.nodes[path]
 	how(&now)

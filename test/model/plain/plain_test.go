@@ -78,10 +78,10 @@ func drawOp(t *rapid.T) tree.Op {
 	}
 	switch c.Kind {
 	case tree.Ephemeral:
-		c.Linger = rapid.SampledFrom([]time.Duration{0, 20 * time.Second}).Draw(t, "linger")
+		c.LockDelay = rapid.SampledFrom([]time.Duration{0, 20 * time.Second}).Draw(t, "lock_delay")
 	case tree.Expiring:
 		c.TTL = 30 * time.Second
-	case tree.Persistent, tree.Container, tree.Lingering:
+	case tree.Persistent, tree.Container, tree.InLockDelay:
 	}
 	return c
 }

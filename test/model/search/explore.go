@@ -20,9 +20,9 @@ type Result struct {
 	Story  []int
 }
 
-// Explore searches every state of a scope, nearest first, until a history breaks a wanted invariant, or ctx ends, or the
-// number of states passes the bound; 0 is no bound. So it finds a shortest history. It recognises a state by 64 bits of
-// hash: among n states the chance to miss one is below n*n / 2^65.
+// Explore searches every state of a scope, nearest first, until a history breaks a wanted invariant, or ctx ends, or
+// the number of states exceeds the bound; 0 is no bound. So it finds a shortest history. It recognises a state by 64
+// bits of hash: among n states the probability to miss one is below n*n / 2^65.
 //
 // newMachine is called once for each processor: all search together.
 func Explore[S any](ctx context.Context, newMachine func() *Machine[S], states int) Result {
@@ -82,7 +82,7 @@ func newExplorer[S any](newMachine func() *Machine[S]) *explorer[S] {
 // chunkSize is how many bytes of packed states a worker takes at once.
 const chunkSize = 1 << 16
 
-// expand returns all states that are one step away from those of a level and new.
+// expand returns the new states that are one step away from a level's states.
 func (e *explorer[S]) expand(ctx context.Context, level [][]byte) [][]byte {
 	var (
 		workers sync.WaitGroup
@@ -122,7 +122,7 @@ func (e *explorer[S]) chunk(ctx context.Context, m *Machine[S], chunk []byte, ou
 		s = from
 		for event := range m.Events {
 			if !m.Try(&s, event) {
-				continue // Try has left the state as it was
+				continue // Try has left the state unchanged
 			}
 			out = e.reached(m, &s, origin{state: number, event: uint16(event)}, out)
 			s = from
@@ -131,7 +131,7 @@ func (e *explorer[S]) chunk(ctx context.Context, m *Machine[S], chunk []byte, ou
 	return out
 }
 
-// reached adds the state that a step has reached to out if it is new.
+// reached adds the state after a step to out if it is new.
 func (e *explorer[S]) reached(m *Machine[S], s *S, at origin, out [][]byte) [][]byte {
 	if broken := m.broken(); broken != 0 {
 		e.report(finding{at, broken})

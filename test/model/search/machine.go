@@ -1,6 +1,6 @@
-// Package search tries the histories of a protocol: every history of a small scope, breadth first, and random ones of a
-// wide scope. A search looks for a history that breaks an invariant. Without a rule it should find one, and with all
-// rules none.
+// Package search tries the histories of a protocol: every history of a small scope, breadth first, and random histories
+// of a large scope. A search tries to find a history that breaks an invariant. It should succeed without a rule, and
+// fail with all rules.
 //
 // The protocol is a [Machine]. Packages model, writes and watch have one each.
 package search
@@ -15,20 +15,20 @@ import (
 type Machine[S any] struct {
 	First  S
 	Events int
-	// Wanted are the invariants to break. A history that breaks another one goes on.
+	// Wanted are the invariants to break. A history that breaks another invariant continues.
 	Wanted Invariants
-	// Step is told by Try and Settle what they break and do.
+	// Step gets from Try and Settle what they break and do.
 	Step *Step
-	// Try takes an event. It reports false, and leaves the state as it was, if the event is not possible.
+	// Try performs an event. It reports false, and leaves the state unchanged, if the event is not possible.
 	Try func(s *S, event int) bool
 	// Weight is how often a random walk tries an event. An event without weight is the passing of time: it comes when
 	// nothing else has been possible for a while.
 	Weight func(event int) int
 
-	// Settle, if set, lets a state go on without new faults until nothing more happens, and then checks what must have
+	// Settle, if set, continues a state without new faults until nothing more happens, and then checks what must have
 	// happened.
 	Settle func(s *S)
-	// Canonicalize, if set, replaces a state by its canonical form: what makes no difference any more is gone.
+	// Canonicalize, if set, replaces a state by its canonical form, without facts that no longer matter.
 	Canonicalize func(s *S)
 	// Over, if set, reports whether nothing can break any more.
 	Over func(s *S) bool
@@ -59,13 +59,13 @@ func Rules(left ...Rule) Without {
 // Has reports whether a rule is left out.
 func (w Without) Has(r Rule) bool { return w&(1<<r) != 0 }
 
-// Protocol has the words for a protocol's rules and invariants, by their numbers.
+// Protocol has the names of a protocol's rules and invariants, by their numbers.
 type Protocol struct {
 	Rules      []Text
 	Invariants []string
 }
 
-// Text has the name of a rule, and what happens without it.
+// Text has the name of a rule, and the consequence of leaving it out.
 type Text [2]string
 
 // Names returns the names of the rules that are left out.
@@ -73,7 +73,7 @@ func (p *Protocol) Names(w Without) string {
 	return p.list(w, ", ", func(t Text) string { return t[0] })
 }
 
-// Texts says what is left out.
+// Texts names the left-out rules.
 func (p *Protocol) Texts(w Without) string {
 	return p.list(w, "; ", func(t Text) string { return t[1] })
 }
@@ -99,20 +99,20 @@ func (p *Protocol) Broken(i Invariants) string {
 	return strings.Join(names, " ")
 }
 
-// Step is what a machine's steps share with the search: the rules in force, and what a step breaks and does.
+// Step is the part of a machine's steps that the search uses: the rules in force, and what a step breaks and does.
 type Step struct {
 	Protocol *Protocol
 	Without  Without
 	// Broken are the invariants that the step has broken.
 	Broken Invariants
-	// tell, if set, hears the effects of the step, beyond the event's name.
+	// tell, if set, gets the effects of the step, beyond the event's name.
 	tell func(effect string)
 }
 
 // Obeys reports whether a rule is in force.
 func (x *Step) Obeys(r Rule) bool { return !x.Without.Has(r) }
 
-// Telling reports whether anybody hears what Say says.
+// Telling reports whether Say has a listener.
 func (x *Step) Telling() bool { return x.tell != nil }
 
 // Say describes an effect of the step.
@@ -130,14 +130,14 @@ func (x *Step) Breaks(i Invariants, why string, args ...any) {
 	}
 }
 
-// broken returns which of the wanted invariants the last step has broken, and forgets them.
+// broken returns which of the wanted invariants the last step has broken, and clears them.
 func (m *Machine[S]) broken() Invariants {
 	broken := m.Step.Broken & m.Wanted
 	m.Step.Broken = 0
 	return broken
 }
 
-// settle lets a copy of a state settle, and returns the invariants that are broken then.
+// settle settles a copy of a state, and returns the invariants that are broken then.
 func (m *Machine[S]) settle(s S) Invariants {
 	if m.Settle == nil {
 		return 0
@@ -148,8 +148,8 @@ func (m *Machine[S]) settle(s S) Invariants {
 
 func (m *Machine[S]) over(s *S) bool { return m.Over != nil && m.Over(s) }
 
-// Replay takes the events of a history that are possible, and lets the last state settle. It returns the events up to
-// the one that breaks a wanted invariant, and what is broken.
+// Replay performs the possible events of a history, and settles the last state. It returns the events up to the first
+// that breaks a wanted invariant, and the broken invariants.
 func (m *Machine[S]) Replay(history []int) (done []int, broken Invariants) {
 	s := m.First
 	for _, event := range history {

@@ -8,10 +8,10 @@ import (
 	"unsafe"
 )
 
-// bytesOf is a state as it lies in memory. A state has byte fields only, so there are no gaps and no pointers.
+// bytesOf is a state as its bytes in memory. A state has only byte fields, so there are no gaps and no pointers.
 func bytesOf[S any](s *S) []byte { return unsafe.Slice((*byte)(unsafe.Pointer(s)), unsafe.Sizeof(*s)) }
 
-// mustBeBytes panics if a state has another field than bytes.
+// mustBeBytes panics if a state has a field that is not a byte.
 func mustBeBytes[S any]() {
 	var check func(t reflect.Type)
 	check = func(t reflect.Type) {

@@ -19,7 +19,7 @@ type Walked struct {
 }
 
 // Walk makes count random histories, until one breaks a wanted invariant, or ctx ends. The first has the number seed,
-// and the others follow it. The number determines the history. The story is shrunk until no step can be spared.
+// and the others follow. The number determines the history. The story is shrunk until every step is needed.
 func Walk[S any](ctx context.Context, m *Machine[S], seed uint64, count int) Walked {
 	begun := time.Now()
 	var result Walked
@@ -42,8 +42,8 @@ func Walk[S any](ctx context.Context, m *Machine[S], seed uint64, count int) Wal
 // walkSteps bounds a history of a machine in which no time passes.
 const walkSteps = 300
 
-// Once makes the random history of one number, and lets it settle at its end. It ends when no time is left, when nothing
-// can break any more, or with what it breaks.
+// Once makes the random history of one number, and settles it at its end. It ends when no time is left, when nothing
+// can break any more, or with a broken invariant.
 func (m *Machine[S]) Once(seed uint64) (history []int, broken Invariants) {
 	random := rand.New(rand.NewPCG(seed, 4))
 	d := newDice(m, random)

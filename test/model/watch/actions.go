@@ -11,13 +11,13 @@ import (
 type action struct {
 	// text describes it: $n is a node, $k a number or a kind.
 	text string
-	// nodes is how many nodes it is tried with, from and to the numbers.
+	// nodes is the number of nodes to try it with, from and to the range of numbers.
 	nodes, from, to uint8
-	// progress says that it happens by itself once faults have ended.
+	// progress: it happens without a trigger once faults have ended.
 	progress bool
 	// weight is how often a random walk tries it.
 	weight int
-	// do takes the action. It reports false when the action is not possible.
+	// do performs the action. It reports false when the action is not possible.
 	do func(x *step, n int, k uint8) bool
 }
 
@@ -26,7 +26,7 @@ var actions = []action{
 	{"$n applies an entry", nodes, 0, 1, true, 20, atNode((*step).onNodes, serving.apply)},
 	{"$n's ring takes the changes (G1)", nodes, 0, 1, true, 20, atNode((*step).onNodes, serving.appends)},
 	{
-		"$n's lane passes to $k (G1)", nodes, 1, 1 + maxLog, true, 20,
+		"$n's dispatcher passes to $k (G1)", nodes, 1, 1 + maxLog, true, 20,
 		func(x *step, n int, k uint8) bool { return x.onNodes().pass(n, k) },
 	},
 	{"the node takes watches back (V4)", 1, owed, owed + 1, true, 20, numbered((*step).onNodes, serving.serveAdd)},
@@ -52,8 +52,8 @@ var actions = []action{
 	{"$n begins anew (V3)", nodes, 0, 1, false, 4, atNode((*step).onNodes, serving.restart)},
 }
 
-// alone is an action without arguments, atNode one at a node, numbered one with a number or kind. as is the side that
-// takes it.
+// alone is an action without arguments, atNode an action at a node, numbered an action with a number or kind. as is the
+// side that performs it.
 func alone[X any](as func(*step) X, do func(X) bool) func(*step, int, uint8) bool {
 	return func(x *step, _ int, _ uint8) bool { return do(as(x)) }
 }
@@ -81,7 +81,7 @@ func name(w int) string {
 	return [...]string{"of all", "of A", "of A's data", "of A's existence", "of children", ""}[min(w, watches)]
 }
 
-// possible returns all that may happen at all. What goes on by itself comes first.
+// possible returns all candidate choices. Those of progress come first.
 func possible() (all []choice) {
 	for _, progress := range []bool{true, false} {
 		for a, act := range actions {
@@ -98,7 +98,7 @@ func possible() (all []choice) {
 	return all
 }
 
-// try takes a choice. It reports false, and leaves the state as it is, when the choice is not possible.
+// try performs a choice. It reports false, and leaves the state unchanged, when the choice is not possible.
 func (x *step) try(c choice) bool {
 	before := *x.State
 	if x.full = false; actions[c.action].do(x, int(c.node), c.number) && !x.full {
@@ -118,7 +118,7 @@ func (x *step) would(c choice) bool {
 // settleRounds bounds how often everything goes on before a request counts as never answered.
 const settleRounds = 60
 
-// settle lets all that goes on by itself go on, and then checks what must have happened. It changes x.
+// settle performs all actions of progress, and then checks what must have happened. It changes x.
 func (x *step) settle(all []choice) {
 	for range settleRounds {
 		progress := false

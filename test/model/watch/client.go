@@ -25,7 +25,7 @@ func (x sdk) lose() bool {
 	return true
 }
 
-// disconnect ends the connection. What it has not told is gone.
+// disconnect ends the connection. Undelivered events are lost.
 func (x sdk) disconnect() {
 	x.Conn, x.Client.On, x.Client.Back, x.Client.News = connection{}, 0, 0, 0
 }
@@ -82,7 +82,7 @@ func (x sdk) write() bool {
 	return true
 }
 
-// tend sends what can be sent now.
+// tend sends all messages that may go out now.
 func (x sdk) tend() {
 	c := &x.Client
 	if x.Conn.Node == 0 {
@@ -109,7 +109,7 @@ func (x sdk) someWanted() bool {
 	return false
 }
 
-// owing counts the watches that are owed something of a former connection.
+// owing counts the watches with events due from a former connection.
 func (x sdk) owing() (n int) {
 	for w := range x.Client.Watch {
 		n += int(x.Client.Watch[w].Owed)
@@ -121,7 +121,7 @@ func (x sdk) owing() (n int) {
 // since.
 func (x sdk) waits() bool { return x.owing() > 0 || x.Client.Back != 0 && x.Obeys(V4Ended) }
 
-// tendWatches asks the node for the watches that it does not have: one question of each kind at a time.
+// tendWatches asks the node for the missing watches: one question of each kind at a time.
 func (x sdk) tendWatches() {
 	c := &x.Client
 	if c.On == 0 {
@@ -146,7 +146,7 @@ func (x sdk) tendWatches() {
 	}
 }
 
-// moveTo begins anew on a connection.
+// moveTo restarts the watches on a connection.
 func (x sdk) moveTo() {
 	c := &x.Client
 	c.On, c.Pending, c.Live, c.Back, c.News = 1, 0, 0, 0, 0
@@ -161,7 +161,7 @@ func (x sdk) moveTo() {
 	}
 }
 
-// ask takes the next question of a kind out of the queue.
+// ask removes the next question of a kind from the queue.
 func (x sdk) ask(which uint8) (all kinds) {
 	n := uint8(0)
 	for w := range x.Client.Watch {
@@ -175,7 +175,7 @@ func (x sdk) ask(which uint8) (all kinds) {
 	return all
 }
 
-// mix notes that what is owed comes mixed with events of watches that are placed.
+// mix records that due events arrive mixed with events of placed watches.
 func (x sdk) mix() {
 	for w := range x.Client.Watch {
 		if e := &x.Client.Watch[w]; x.Client.Live == 1 && e.Owed == 1 {
@@ -184,7 +184,7 @@ func (x sdk) mix() {
 	}
 }
 
-// forget takes a watch out.
+// forget removes a watch.
 func (x sdk) forget(w int) {
 	c := &x.Client
 	x.settled(w)
@@ -195,7 +195,7 @@ func (x sdk) forget(w int) {
 	}
 }
 
-// settled notes that nothing of a former connection is owed to a watch any more.
+// settled records that a watch has received everything due from a former connection.
 func (x sdk) settled(w int) {
 	c := &x.Client
 	if c.Watch[w].Owed == 0 {
@@ -209,17 +209,17 @@ func (x sdk) settled(w int) {
 // beside lets a node answer a read of A with a one-shot through another connection of the client.
 func (x sdk) beside(n int) bool {
 	c := &x.Client
-	if x.Obeys(V4Beside) || x.Conn.Node == 0 || x.Conn.on(n) || c.Seen.index() > x.Node[n].Lane {
+	if x.Obeys(V4Beside) || x.Conn.Node == 0 || x.Conn.on(n) || c.Seen.index() > x.Node[n].Dispatched {
 		return false
 	}
 	if c.Beside|c.Read|c.Out != 0 || x.reads(watchData) || !x.spend(Besides) {
 		return false
 	}
-	c.Beside = 1 + x.Node[n].Lane
+	c.Beside = 1 + x.Node[n].Dispatched
 	return true
 }
 
-// takeBeside takes the answer through the other connection.
+// takeBeside processes the answer through the other connection.
 func (x sdk) takeBeside() bool {
 	c := &x.Client
 	if c.Beside == 0 {
@@ -229,15 +229,15 @@ func (x sdk) takeBeside() bool {
 	c.Beside = 0
 	x.saw(end(index))
 	e := x.watchSet(1<<watchData, index, end(index))
-	e.Owed, e.Queued = 1, 1 // it is asked for here
+	e.Owed, e.Queued = 1, 1 // the client asks for it here
 	x.tend()
 	return true
 }
 
-// saw notes a stamp that a node has told.
+// saw records a stamp that a node has reported.
 func (x sdk) saw(s stamp) { x.Client.Seen = max(x.Client.Seen, s) }
 
-// toldUpTo takes the node's word that all events up to a stamp were told (V5).
+// toldUpTo records a node's notice that it has delivered all events up to a stamp (V5 stamps for idle watchers).
 func (x sdk) toldUpTo(s stamp) {
 	if s == 0 {
 		return

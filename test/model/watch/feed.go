@@ -1,6 +1,6 @@
 package watch
 
-// The feed of a connection: V6, as package holdfast/watch has it. A test plays both against each other.
+// The feed of a connection: V6, like package holdfast/watch. A test compares the two.
 
 // Classes of items.
 const (
@@ -16,12 +16,12 @@ type item struct {
 	// Low is the lowest stamp that the item says something of, Stamp the highest.
 	Low, Stamp stamp
 	Event      event
-	// Answer says what an answer is of. About has the kind of a read's one-shot. Root is the index of the root that a read
+	// Answer is the kind of answer. About has the kind of a read's one-shot. Root is the index of the root that a read
 	// shows.
 	Answer, About, Root uint8
 }
 
-// What an answer is of.
+// Kinds of answers.
 const (
 	ofOwed uint8 = 1 + iota
 	ofFresh
@@ -29,7 +29,7 @@ const (
 	ofWrite
 )
 
-// feed is what is unsent to a connection.
+// feed is the unsent part of a connection's events and answers.
 type feed struct {
 	Items [maxFeed]item
 	Len   uint8
@@ -46,7 +46,7 @@ func (x serving) keep(f *feed, e event) {
 	x.add(f, item{Class: stays, Low: e.Stamp, Stamp: e.Stamp, Event: e})
 }
 
-// tell adds an event, unless a LOST takes its place.
+// tell adds an event, unless a LOST replaces it.
 func (x serving) tell(f *feed, e event) {
 	x.add(f, item{Class: folds, Low: e.Stamp, Stamp: e.Stamp, Event: e})
 	if f.count(folds) > x.scope.Feed {
@@ -54,7 +54,7 @@ func (x serving) tell(f *feed, e event) {
 	}
 }
 
-// add adds an item, or lets the last LOST cover it.
+// add adds an item, or extends the last LOST to cover it.
 func (x serving) add(f *feed, i item) {
 	open := f.open()
 	switch {
@@ -77,7 +77,7 @@ func (x serving) add(f *feed, i item) {
 	x.push(f, i)
 }
 
-// open returns the last item but for answers if it is a LOST, which later events join if no answer is behind it;
+// open returns the last item besides answers if it is a LOST, which later events join if no answer follows it;
 // otherwise nil.
 func (f *feed) open() *item {
 	for n := f.Len; n > 0; n-- {
@@ -101,7 +101,7 @@ func (x serving) push(f *feed, i item) {
 	f.Len++
 }
 
-// remove takes an item out.
+// remove removes an item.
 func (f *feed) remove(i *item) {
 	for n := range f.Items[:f.Len] {
 		if &f.Items[n] == i {
@@ -122,7 +122,7 @@ func (f *feed) count(class uint8) (n uint8) {
 	return n
 }
 
-// collapse lets a LOST take the place of the events that may give way (V6).
+// collapse replaces events by a LOST, where V6 allows it (V6 LOST).
 func (x serving) collapse(f *feed) {
 	old := *f
 	*f = feed{Told: old.Told}
@@ -136,8 +136,8 @@ func (x serving) collapse(f *feed) {
 	}
 }
 
-// next takes the first item out. lane is the stamp of the lane's root.
-func (x serving) next(f *feed, lane stamp) (item, bool) {
+// next removes the first item. root is the stamp of the root that the dispatcher serves.
+func (x serving) next(f *feed, root stamp) (item, bool) {
 	if f.Len == 0 {
 		return item{}, false
 	}
@@ -145,7 +145,7 @@ func (x serving) next(f *feed, lane stamp) (item, bool) {
 	last := i.Class == losses && f.Len == 1
 	f.remove(&f.Items[0])
 	if last && x.Obeys(V6Sent) {
-		i.Stamp = max(i.Stamp, lane)
+		i.Stamp = max(i.Stamp, root)
 	}
 	if !f.says(i.Stamp) || !x.Obeys(V4Last) {
 		f.Told = max(f.Told, i.Stamp)
@@ -153,7 +153,7 @@ func (x serving) next(f *feed, lane stamp) (item, bool) {
 	return i, true
 }
 
-// says reports whether an item says something of a stamp up to this one.
+// says reports whether an item concerns a stamp up to this one.
 func (f *feed) says(of stamp) bool {
 	for _, i := range f.Items[:f.Len] {
 		if i.Class != answers && i.Low <= of {

@@ -35,10 +35,10 @@ func (f *feeds) take(kind int, low, high stamp) {
 	switch kind {
 	case 0:
 		f.x.onNodes().tell(&f.feed, e)
-		f.real.Tell(tree.Stamp(high), f.number, 1)
+		f.real.AddEvent(tree.Stamp(high), f.number, 1)
 	case 1:
 		f.x.onNodes().keep(&f.feed, e)
-		f.real.Keep(tree.Stamp(high), f.number)
+		f.real.AddOneShot(tree.Stamp(high), f.number)
 	case 2:
 		f.x.onNodes().add(&f.feed, item{Class: answers, Stamp: high, Answer: uint8(f.number)})
 		f.real.Answer(tree.Stamp(high), f.number)
@@ -49,19 +49,19 @@ func (f *feeds) take(kind int, low, high stamp) {
 }
 
 // next requires that both give out the same.
-func (f *feeds) next(lane stamp) bool {
+func (f *feeds) next(root stamp) bool {
 	f.Helper()
 	var got, want sent
-	i, ok := f.x.onNodes().next(&f.feed, lane)
+	i, ok := f.x.onNodes().next(&f.feed, root)
 	if ok {
 		got = sent{i.Class == losses, uint64(i.Event.Kind) + uint64(i.Answer), uint64(f.feed.Told)}
 		if got.lost {
 			got.value = uint64(i.Stamp)
 		}
 	}
-	s, is := f.real.Next(time.Time{}, tree.Stamp(lane), nil)
+	s, is := f.real.Next(time.Time{}, tree.Stamp(root), nil)
 	if is {
-		want = sent{s.Lost, s.Value, uint64(s.Told)}
+		want = sent{s.Lost, s.Value, uint64(s.Delivered)}
 		if s.Lost {
 			want.value = uint64(s.Stamp)
 		}
@@ -90,19 +90,19 @@ func TestTheFeedIsThatOfPackageWatch(t *testing.T) {
 			T: t, x: step{State: new(State), scope: &scope}, seen: seen,
 			real: code.NewFeed[uint64](code.FeedLimits{Events: int(scope.Feed), Bytes: 1 << 20}),
 		}
-		lane := stamp(4)
+		root := stamp(4)
 		for range 30 {
-			switch high := stamp(1 + random.IntN(int(lane))); {
+			switch high := stamp(1 + random.IntN(int(root))); {
 			case f.feed.Len+2 >= maxFeed || random.IntN(3) == 0:
-				f.next(lane)
-			case random.IntN(2) == 0 && lane < 200: // a pass
-				lane += 4
-				f.take(random.IntN(4), lane-3, lane)
+				f.next(root)
+			case random.IntN(2) == 0 && root < 200: // a pass
+				root += 4
+				f.take(random.IntN(4), root-3, root)
 			default: // what a resumption tells
 				f.take(random.IntN(4), stamp(1+random.IntN(int(high))), high)
 			}
 		}
-		for f.next(lane) {
+		for f.next(root) {
 		}
 		behind += f.behind
 	}

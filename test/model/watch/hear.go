@@ -2,14 +2,14 @@ package watch
 
 import "slices"
 
-// What the client does with what its node tells.
+// How the client handles its node's messages.
 
-// receive takes the next thing that the node tells.
+// receive processes the node's next message.
 func (x sdk) receive() bool {
 	if x.Conn.Node == 0 {
 		return false
 	}
-	i, ok := x.onNodes().next(&x.Conn.Feed, end(x.onNodes().lane().Lane))
+	i, ok := x.onNodes().next(&x.Conn.Feed, end(x.onNodes().dispatcher().Dispatched))
 	if !ok {
 		return false
 	}
@@ -31,7 +31,7 @@ func (x sdk) receive() bool {
 	return true
 }
 
-// heard takes an event.
+// heard processes an event.
 func (x sdk) heard(ev event) {
 	c := &x.Client
 	x.saw(ev.Stamp)
@@ -39,7 +39,7 @@ func (x sdk) heard(ev event) {
 		return
 	}
 	if x.owing() == 0 {
-		told := ev.Stamp - 1 // another event of this stamp may follow (V4)
+		told := ev.Stamp - 1 // another event of this stamp may follow (V4 resumed watches)
 		if !x.Obeys(V4Below) {
 			told = ev.Stamp
 		}
@@ -47,7 +47,7 @@ func (x sdk) heard(ev event) {
 	}
 	all := hearing(ev)
 	if ev.Stamp == end(ev.Stamp.index()) {
-		all &^= lasting // that an entry has gone, by the word of the tree (V4)
+		all &^= lasting // a deletion that the node derived from the tree (V4)
 	}
 	for w := range c.Watch {
 		e := &c.Watch[w]
@@ -67,13 +67,13 @@ func (x sdk) fired(w int, ev event) {
 	x.forget(w)
 }
 
-// happened takes an event for a lasting watch.
+// happened processes an event for a lasting watch.
 func (x sdk) happened(w int, ev event) {
 	switch e := &x.Client.Watch[w]; {
 	case e.Owed == 0:
 		x.deliver(w, ev)
 	case e.Placed == 1 && x.Obeys(V4Mixed) && (ev.Stamp <= e.Came || slices.Contains(e.Replay[:e.Replays], ev)):
-		// it is another watch's, and has come before
+		// for another watch, and this watch has had it
 	case e.Replays < x.scope.Replay:
 		e.Replay[e.Replays] = ev
 		e.Replays++
@@ -83,7 +83,7 @@ func (x sdk) happened(w int, ev event) {
 	}
 }
 
-// deliver tells a lasting watch of an event.
+// deliver delivers an event to a lasting watch.
 func (x sdk) deliver(w int, ev event) {
 	e := &x.Client.Watch[w]
 	if ev.Stamp > e.Top {
@@ -97,7 +97,7 @@ func (x sdk) deliver(w int, ev event) {
 	}
 }
 
-// tellLost tells a lasting watch that events may be missing.
+// tellLost delivers a LOST to a lasting watch.
 func (x sdk) tellLost(w int, s stamp) {
 	e := &x.Client.Watch[w]
 	if e.Sub == 1 && s > e.From {
@@ -108,7 +108,7 @@ func (x sdk) tellLost(w int, s stamp) {
 	}
 }
 
-// cameBack tells what a lasting watch was owed, without what it had.
+// cameBack delivers the due events of a lasting watch, without those that it had.
 func (x sdk) cameBack(w int) {
 	e := &x.Client.Watch[w]
 	if e.LostAt != 0 {
@@ -129,7 +129,7 @@ func (x sdk) cameBack(w int) {
 	e.Replay, e.Replays, e.LostAt = [maxReplay]event{}, 0, 0
 }
 
-// order puts the events that came while a watch was owed in the order of their stamps, each once.
+// order sorts the events that came while a watch waited for due events by their stamps, each once.
 func (x sdk) order(e *watched) {
 	all := make([]event, 0, maxReplay)
 	all = append(all, e.Replay[:e.Replays]...)
@@ -148,7 +148,7 @@ func (x sdk) order(e *watched) {
 	}
 }
 
-// lost takes the node's word that events of lasting watches are missing (V6).
+// lost processes a LOST of the node for lasting watches (V6 LOST).
 func (x sdk) lost(s stamp) {
 	x.toldUpTo(s)
 	if x.Client.On == 0 {
@@ -165,7 +165,7 @@ func (x sdk) lost(s stamp) {
 	}
 }
 
-// added begins what was asked for.
+// added starts the watches of a question.
 func (x sdk) added(which uint8, s stamp) {
 	c := &x.Client
 	if x.saw(s); x.Obeys(V5Answers) {
@@ -198,8 +198,8 @@ func (x sdk) added(which uint8, s stamp) {
 	x.comeBack(asked)
 }
 
-// comeBack tells what watches were owed once the node has answered for all of them: until then another one's old events
-// come.
+// comeBack delivers due events once the node has answered for all watches: until then old events for other watches
+// arrive.
 func (x sdk) comeBack(answered kinds) {
 	for w := range x.Client.Watch {
 		if e := &x.Client.Watch[w]; e.Owed&(1-e.Placed) == 1 && x.Obeys(V4Together) {
@@ -214,7 +214,7 @@ func (x sdk) comeBack(answered kinds) {
 	}
 }
 
-// readAnswered takes the answer to a read, which sets a one-shot.
+// readAnswered processes the answer to a read, which sets a one-shot.
 func (x sdk) readAnswered(i *item) {
 	x.Client.Out = 0
 	if x.saw(i.Stamp); x.Obeys(V5Answers) {
@@ -229,7 +229,7 @@ func (x sdk) readAnswered(i *item) {
 	e.Queued, e.Placed, x.Client.Live = 0, 1, 1
 }
 
-// watchSet begins the one-shot that a read of the root of an index has set, and returns it.
+// watchSet starts the one-shot that a read of the root of an index has set, and returns it.
 func (x sdk) watchSet(about kinds, index uint8, s stamp) *watched {
 	c := &x.Client
 	found := x.onNodes().found(about, index)
@@ -245,7 +245,7 @@ func (x sdk) watchSet(about kinds, index uint8, s stamp) *watched {
 	return e
 }
 
-// written takes the answer to the client's write.
+// written processes the answer to the client's write.
 func (x sdk) written(i *item) {
 	if x.saw(i.Stamp); x.Obeys(V5Answers) {
 		x.toldUpTo(i.Stamp)
@@ -254,22 +254,22 @@ func (x sdk) written(i *item) {
 	x.asOnlooker().checkWritten()
 }
 
-// tick tells the client the lane's stamp (V5).
+// tick sends the client the dispatcher's stamp (V5 stamps for idle watchers).
 func (x sdk) tick() bool {
 	c := &x.Conn
 	if c.Node == 0 || c.Watching == 0 || !x.Obeys(V5) {
 		return false
 	}
-	lane := end(x.onNodes().lane().Lane)
-	if c.Feed.Len > 0 || lane <= c.Feed.Told {
+	root := end(x.onNodes().dispatcher().Dispatched)
+	if c.Feed.Len > 0 || root <= c.Feed.Told {
 		return false
 	}
-	c.Feed.Told = lane
-	x.toldUpTo(lane)
+	c.Feed.Told = root
+	x.toldUpTo(root)
 	return true
 }
 
-// alive answers a keep-alive (G4).
+// alive answers a keep-alive (G4 stamps of answers).
 func (x sdk) alive() bool {
 	c := &x.Conn
 	if c.Node == 0 || x.Client.On == 0 {
@@ -277,7 +277,7 @@ func (x sdk) alive() bool {
 	}
 	told := c.Feed.Told
 	if !x.Obeys(G4Alive) {
-		told = end(x.onNodes().lane().Lane)
+		told = end(x.onNodes().dispatcher().Dispatched)
 	}
 	if told <= max(x.Client.Told, x.Client.Pending) {
 		return false

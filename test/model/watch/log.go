@@ -2,7 +2,7 @@ package watch
 
 import "fmt"
 
-// The log and what follows from it.
+// The log and its consequences.
 
 // change of the log has a place: twice the place of its entry, and its place there.
 const places = 2 * maxLog
@@ -70,12 +70,12 @@ type shape uint8
 
 // The kinds of log entries.
 const (
-	makeA shape = iota // A is created, or deleted if it is there
+	makeA shape = iota // A is created, or deleted if it exists
 	setA               // A is set
 	makeB              // B is created or deleted
 	both               // one command creates or deletes A and B
 	twice              // one command creates or deletes A, and then does the opposite
-	apart              // two commands: one is about A, the other about B
+	apart              // two commands: one about A, the other about B
 	ownA               // the client's write is about A; another of B follows in the entry if the scope has apart, too
 	shapes
 )
@@ -151,7 +151,7 @@ func (e entry) String() string {
 
 func (c change) String() string { return event{Kind: c.Kind, Path: c.Path}.what() }
 
-// what says what an event tells.
+// what describes an event.
 func (e event) what() string {
 	return []string{"A", "B", "the root"}[e.Path] + []string{
 		"", " is created", " is deleted", " is set", " has other children",

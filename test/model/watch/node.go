@@ -2,9 +2,9 @@ package watch
 
 import "holdfast/test/model/search"
 
-// The actions of nodes: the log, the ring, and the passes of lanes.
+// The actions of nodes: the log, the ring, and the passes of dispatchers.
 
-// apply applies the next log entry at a node: the ring first, and then the root (G1).
+// apply applies the next log entry at a node: the ring first, and then the root (G1 order per connection).
 func (x serving) apply(n int) bool {
 	d := &x.Node[n]
 	if d.Published == x.Logged {
@@ -36,7 +36,7 @@ func (x serving) trim(d *node) {
 	}
 }
 
-// appends lets a node's ring have what its root shows: only where the root comes first.
+// appends gives a node's ring the changes that its root shows: only where the root comes first.
 func (x serving) appends(n int) bool {
 	d := &x.Node[n]
 	if x.Obeys(G1Ring) || d.HoleTo == 0 {
@@ -46,7 +46,7 @@ func (x serving) appends(n int) bool {
 	return true
 }
 
-// restore replaces the state of a node by a snapshot (V3).
+// restore replaces the state of a node by a snapshot (V3 ring of changes).
 func (x serving) restore(n int) bool {
 	d := &x.Node[n]
 	if d.Published == x.Logged || !x.spend(Restores) {
@@ -57,7 +57,7 @@ func (x serving) restore(n int) bool {
 	return true
 }
 
-// restart begins the process of a node anew (V3).
+// restart restarts the process of a node (V3).
 func (x serving) restart(n int) bool {
 	d := &x.Node[n]
 	if d.Published == 0 || !x.spend(Restarts) {
@@ -67,11 +67,11 @@ func (x serving) restart(n int) bool {
 		x.atClient().disconnect()
 	}
 	x.starts(d, 0, d.Published, V3Process)
-	d.Lane, d.Restored = d.Published, 0
+	d.Dispatched, d.Restored = d.Published, 0
 	return true
 }
 
-// starts makes index that of a node's state, without the changes above from in its ring.
+// starts sets the index of a node's state, without the changes above from in its ring.
 func (x serving) starts(d *node, from, index uint8, rule search.Rule) {
 	d.Published = index
 	if x.Obeys(rule) {
@@ -82,8 +82,8 @@ func (x serving) starts(d *node, from, index uint8, rule search.Rule) {
 	x.trim(d)
 }
 
-// ring calls f for the changes of a node's ring with stamps above after, up to and with through; false if it no longer
-// has them all.
+// ring calls f for the changes of a node's ring with stamps above after, up to and including through; false if some are
+// missing.
 func (x serving) ring(d *node, after, through stamp, f func(c change, at stamp)) bool {
 	if after < d.Start {
 		return false
@@ -99,18 +99,18 @@ func (x serving) ring(d *node, after, through stamp, f func(c change, at stamp))
 // on reports whether the connection is to a node.
 func (c *connection) on(n int) bool { return int(c.Node) == n+1 }
 
-// pass makes the root of an index the lane's (G1).
+// pass makes the root of an index the dispatcher's (G1).
 func (x serving) pass(n int, to uint8) bool {
 	d := &x.Node[n]
-	if to > d.Published || to <= d.Lane && (d.Restored == 0 || to < d.Lane) {
+	if to > d.Published || to <= d.Dispatched && (d.Restored == 0 || to < d.Dispatched) {
 		return false
 	}
-	from, whole := end(d.Lane), d.Restored == 0
+	from, whole := end(d.Dispatched), d.Restored == 0
 	if !x.Conn.on(n) {
 		if !whole && to != d.Published {
 			return false
 		}
-		d.Lane, d.Restored = to, 0
+		d.Dispatched, d.Restored = to, 0
 		return true
 	}
 	var p passing
@@ -120,13 +120,13 @@ func (x serving) pass(n int, to uint8) bool {
 	switch {
 	case whole:
 		x.through(d, &p, to)
-	case to != d.Published: // a lane that skips goes on at the newest root
+	case to != d.Published: // a dispatcher that skips goes on at the newest root
 		return false
 	default:
 		x.skip(d, to)
 	}
-	if d.Lane, d.Restored = to, 0; !x.Obeys(G1Root) {
-		d.Lane = d.Published
+	if d.Dispatched, d.Restored = to, 0; !x.Obeys(G1Root) {
+		d.Dispatched = d.Published
 	}
 	if !whole && x.Obeys(W4Kept) {
 		x.answerKept(d)
@@ -146,9 +146,9 @@ func (p *passing) add(c change, at stamp) {
 	p.len++
 }
 
-// through tells what has happened, in the order of the stamps: the events of a command, then its answer (G1).
+// through delivers changes in the order of the stamps: the events of a command, then its answer (G1).
 func (x serving) through(d *node, p *passing, to uint8) {
-	own, former := x.ownResult(d, to), end(d.Lane)
+	own, former := x.ownResult(d, to), end(d.Dispatched)
 	for n := range p.len {
 		at := p.stamps[n]
 		if own != 0 && (own < at || own == at && !x.Obeys(G1Answer)) {
@@ -162,16 +162,17 @@ func (x serving) through(d *node, p *passing, to uint8) {
 	}
 }
 
-// ownResult returns the stamp of the client's write if the lane answers it on the way to an index; otherwise 0.
+// ownResult returns the stamp of the client's write if the dispatcher answers it on the way to an index; otherwise 0.
 func (x serving) ownResult(d *node, to uint8) stamp {
 	i := x.ownIndex()
-	if x.Conn.Write != accepted || i == 0 || i <= d.Lane || i > to || i <= x.Conn.Looked {
+	if x.Conn.Write != accepted || i == 0 || i <= d.Dispatched || i > to || i <= x.Conn.Looked {
 		return 0
 	}
 	return stamp(i<<2 | 1)
 }
 
-// wrote answers the client's write (G4). former is the stamp of the lane's root before the pass.
+// wrote answers the client's write (G4 stamps of answers). former is the stamp of the dispatcher's root before the
+// pass.
 func (x serving) wrote(at, former stamp) {
 	if x.Conn.Write = 0; !x.Obeys(G4Write) {
 		at = former
@@ -179,28 +180,28 @@ func (x serving) wrote(at, former stamp) {
 	x.add(&x.Conn.Feed, item{Class: answers, Stamp: at, Answer: ofWrite})
 }
 
-// answerKept answers the client's write from what the state keeps (W4).
+// answerKept answers the client's write from the kept result (W4 answers from applied entries).
 func (x serving) answerKept(d *node) {
 	i := x.ownIndex()
-	if x.Conn.Write < accepted || i == 0 || i > d.Lane {
+	if x.Conn.Write < accepted || i == 0 || i > d.Dispatched {
 		return
 	}
 	x.Conn.Write = 0
 	x.add(&x.Conn.Feed, item{Class: answers, Stamp: stamp(i<<2 | 1), Answer: ofWrite})
 }
 
-// skip goes on at a root without the changes before it (V6).
+// skip continues at a root without the changes before it (V6 LOST).
 func (x serving) skip(d *node, to uint8) {
 	lose := func() {
 		if x.Conn.Watching&lasting != 0 && x.Obeys(V6Skip) {
-			x.add(&x.Conn.Feed, item{Class: losses, Low: end(d.Lane) + 1, Stamp: end(to)})
+			x.add(&x.Conn.Feed, item{Class: losses, Low: end(d.Dispatched) + 1, Stamp: end(to)})
 		}
 	}
 	if x.Obeys(V6First) {
 		lose()
 	}
 	if x.Obeys(V6Once) {
-		debts, _ := x.judged(x.Conn.Watching, end(d.Lane), to)
+		debts, _ := x.judged(x.Conn.Watching, end(d.Dispatched), to)
 		for _, o := range debts.owed[:debts.len] {
 			x.Conn.Watching &^= o.kinds
 			x.keep(&x.Conn.Feed, o.event)

@@ -1,6 +1,6 @@
 package watch
 
-// The onlooker checks what the client is told against the log.
+// The onlooker compares the client's events with the log.
 
 // place returns the place of the first change at or after a place that makes an event; places if there is none.
 func (x onlooker) place(from uint8, ev event) uint8 {
@@ -12,7 +12,7 @@ func (x onlooker) place(from uint8, ev event) uint8 {
 	return places
 }
 
-// missing returns the first change from one place up to another that a lasting watch hears of, with a stamp above
+// missing returns the first change from one place up to another that a lasting watch matches, with a stamp above
 // another; 0 if there is none.
 func (x onlooker) missing(w int, from, to uint8, above stamp) stamp {
 	for p := from; p < to; p++ {
@@ -24,7 +24,7 @@ func (x onlooker) missing(w int, from, to uint8, above stamp) stamp {
 	return 0
 }
 
-// checkTold checks an event that a lasting watch is told (I11, I13).
+// checkTold checks an event for a lasting watch (I11 no event missing, I13 no step back).
 func (x onlooker) checkTold(w int, ev event) {
 	g := &x.Client.Watch[w].Ghost
 	x.Say("the watch %s hears that %v", name(w), ev)
@@ -35,7 +35,7 @@ func (x onlooker) checkTold(w int, ev event) {
 		return
 	}
 	p := x.place(g.Next, ev)
-	if p == places && g.Doubt == ev.Stamp && x.place(0, ev) < g.Next { // the one before, behind the other
+	if p == places && g.Doubt == ev.Stamp && x.place(0, ev) < g.Next { // the first event after the second
 		g.Doubt = 0
 		return
 	}
@@ -45,7 +45,7 @@ func (x onlooker) checkTold(w int, ev event) {
 	}
 	switch missed := x.missing(w, g.Next, p, max(g.Since, g.Lost)); missed {
 	case 0:
-	case ev.Stamp: // a LOST behind has to cover the others of this stamp
+	case ev.Stamp: // a later LOST has to cover the others of this stamp
 		g.Doubt = missed
 	default:
 		x.Breaks(I11, "%v is missing", missed)
@@ -53,9 +53,9 @@ func (x onlooker) checkTold(w int, ev event) {
 	g.Next = p + 1
 }
 
-// guessed reports whether an event is one that a lane has told from the tree, for a one-shot, because it has not seen
-// the change (V4): of a deletion it does not know the stamp, and what was made anew counts as set. A LOST covers the
-// change.
+// guessed reports whether a dispatcher has derived an event from the tree, for a one-shot, because it has not seen the
+// change (V4 resumed watches): it does not know a deletion's stamp, and an entry that was created again counts as set.
+// A LOST covers the change.
 func (x onlooker) guessed(ev event) bool {
 	if ev.Stamp == end(ev.Stamp.index()) {
 		return true
@@ -64,7 +64,7 @@ func (x onlooker) guessed(ev event) bool {
 		x.place(0, event{ev.Stamp, created, ev.Path}) != places
 }
 
-// checkLost checks a LOST that a lasting watch is told.
+// checkLost checks a LOST for a lasting watch.
 func (x onlooker) checkLost(w int, s stamp) {
 	g := &x.Client.Watch[w].Ghost
 	x.Say("the watch %s hears LOST up to %v", name(w), s)
@@ -74,7 +74,7 @@ func (x onlooker) checkLost(w int, s stamp) {
 	g.Lost, g.Last = max(g.Lost, s), max(g.Last, s)
 }
 
-// checkFired checks the event of a one-shot: something happened since its registration that the watch is for.
+// checkFired checks the event of a one-shot: a matching change happened since its registration.
 func (x onlooker) checkFired(w int, ev event) {
 	x.Say("the watch %s fires: %v", name(w), ev)
 	g := &x.Client.Watch[w].Ghost
@@ -83,7 +83,7 @@ func (x onlooker) checkFired(w int, ev event) {
 	}
 }
 
-// concerns reports whether a change with a stamp above one and up to another is one that a one-shot is for.
+// concerns reports whether a change with a stamp above one and up to another matches a one-shot.
 func (x onlooker) concerns(w int, after, through stamp) (is bool) {
 	x.between(after, through, func(c change, at stamp) {
 		for _, e := range eventsOf(c, at) {
@@ -93,7 +93,7 @@ func (x onlooker) concerns(w int, after, through stamp) (is bool) {
 	return is
 }
 
-// owes reports whether a one-shot has to fire by now: an exists watch only if the entry is there (V4).
+// owes reports whether a one-shot must have fired by now: an exists watch only if the entry exists (V4).
 func (x onlooker) owes(w int) bool {
 	g := &x.Client.Watch[w].Ghost
 	if w == watchExists {
@@ -103,7 +103,7 @@ func (x onlooker) owes(w int) bool {
 	return x.concerns(w, g.Since, end(x.Logged))
 }
 
-// checkShown checks a read: no answer goes back behind one before, and the events that it shows come first (I13).
+// checkShown checks a read: no answer shows less than an earlier answer, and the events that it shows come first (I13).
 func (x onlooker) checkShown(i *item) {
 	g := &x.Client.Ghost
 	at := end(i.Root)
@@ -123,7 +123,7 @@ func (x onlooker) checkWritten() {
 	x.checkBefore(stamp(i<<2 | 1))
 }
 
-// checkBefore requires that lasting watches have been told of all up to a stamp that an answer shows.
+// checkBefore requires that lasting watches have received everything up to an answer's stamp.
 func (x onlooker) checkBefore(at stamp) {
 	for w := range watchData {
 		e := &x.Client.Watch[w]
@@ -142,7 +142,7 @@ func (x onlooker) checkBefore(at stamp) {
 	}
 }
 
-// checkSettled checks a state in which nothing goes on by itself any more.
+// checkSettled checks a state in which nothing continues on its own.
 func (x onlooker) checkSettled() {
 	c := &x.Client
 	if c.Read|c.Out != 0 || c.Write == calling || c.Back|c.News != 0 {
@@ -153,12 +153,13 @@ func (x onlooker) checkSettled() {
 			x.checkWatch(w)
 		}
 	}
-	if x.atClient().someWanted() && c.Told < x.onNodes().lane().Start {
-		x.Breaks(Told, "the client would come back from %v, and the ring starts at %v", c.Told, x.onNodes().lane().Start)
+	if x.atClient().someWanted() && c.Told < x.onNodes().dispatcher().Start {
+		x.Breaks(Told, "the client would come back from %v, and the ring starts at %v", c.Told,
+			x.onNodes().dispatcher().Start)
 	}
 }
 
-// checkWatch checks that a watch has been told of everything.
+// checkWatch checks that a watch has received everything.
 func (x onlooker) checkWatch(w int) {
 	g := &x.Client.Watch[w].Ghost
 	if oneShot.has(w) {

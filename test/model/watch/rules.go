@@ -58,15 +58,15 @@ var texts = search.Protocol{
 	Rules: []search.Text{
 		D2:         {"D2", "the commands of a log entry have the same stamp"},
 		G1Ring:     {"G1 ring", "the root is published before the ring has its changes"},
-		G1Root:     {"G1 root", "a lane takes the newest root at the end of a pass, not the one that it began with"},
+		G1Root:     {"G1 root", "a dispatcher takes the newest root at the end of a pass, not the one that it began with"},
 		G1Answer:   {"G1 answer", "an answer comes before its command's events"},
-		G2Root:     {"G2 root", "a read shows the newest root, not the lane's"},
+		G2Root:     {"G2 root", "a read shows the newest root, not the dispatcher's"},
 		G2Register: {"G2 register", "a read's watch is registered later than the root is taken"},
 		G2Place:    {"G2 place", "the answer's place is reserved later than the watch is registered"},
-		G4Write:    {"G4 write", "a write's answer carries the root of the lane before it"},
-		G4Read:     {"G4 read", "a read's answer carries the newest root's stamp, not the lane's"},
-		G4Alive:    {"G4 keep-alive", "a keep-alive's answer carries the lane's stamp, not the newest one told"},
-		G5:         {"G5", "a session's requests are served by a lane that has not the index of its move"},
+		G4Write:    {"G4 write", "a write's answer carries the root of the dispatcher before it"},
+		G4Read:     {"G4 read", "a read's answer carries the newest root's stamp, not the dispatcher's"},
+		G4Alive:    {"G4 keep-alive", "a keep-alive's answer carries the dispatcher's stamp, not the newest one told"},
+		G5:         {"G5", "a session's requests are served by a dispatcher that has not the index of its move"},
 		N4Seen:     {"N4", "a read does not wait for what the client has seen"},
 		I13Reads:   {"I13 reads", "a client reads while watches are owed what a former connection missed"},
 		I13Writes:  {"I13 writes", "a client writes while watches are owed what a former connection missed"},
@@ -78,8 +78,8 @@ var texts = search.Protocol{
 		V3Restore:  {"V3 restore", "a ring goes on over a restored snapshot"},
 		V3Process:  {"V3 process", "the ring of a new process starts at 0"},
 		V4Since:    {"V4 s", "a client comes back from the highest stamp seen, not from the highest told"},
-		V4Index:    {"V4 index", "a lane takes watches back before it has reached s"},
-		V4Start:    {"V4 start", "a lane sends what its ring has, also if s is below start"},
+		V4Index:    {"V4 index", "a dispatcher takes watches back before it has reached s"},
+		V4Start:    {"V4 start", "a dispatcher sends what its ring has, also if s is below start"},
 		V4Last:     {"V4 last", "told rises at the node with the first event of a stamp"},
 		V4Below:    {"V4 below", "told rises at the client with the first event of a stamp"},
 		V4Former:   {"V4 former", "a client takes the stamp that it is told while its coming back is unanswered"},
@@ -99,25 +99,25 @@ var texts = search.Protocol{
 		V6Answer:   {"V6 answer", "events join a LOST in front of an answer"},
 		V6Low:      {"V6 low", "a LOST that older events join is told as if it covered none of them"},
 		V6Sent:     {"V6 sent", "the last LOST has the stamp of the last event that gave way"},
-		V6Skip:     {"V6 skip", "a lane that skips changes tells no LOST"},
-		V6Once:     {"V6 one-shots", "a lane that skips changes fires no one-shots"},
-		V6First:    {"V6 first", "a lane that skips changes fires one-shots before it tells LOST"},
-		W4Kept:     {"W4 kept", "a lane that skips changes does not answer writes from kept results"},
+		V6Skip:     {"V6 skip", "a dispatcher that skips changes tells no LOST"},
+		V6Once:     {"V6 one-shots", "a dispatcher that skips changes fires no one-shots"},
+		V6First:    {"V6 first", "a dispatcher that skips changes fires one-shots before it tells LOST"},
+		W4Kept:     {"W4 kept", "a dispatcher that skips changes does not answer writes from kept results"},
 	},
 	Invariants: []string{"I11", "I13", "I18", "V5"},
 }
 
-// The properties, with their names in docs/tree.md. Told is what V5 is there for.
+// The properties, with their names in docs/tree.md. Told is the purpose of V5.
 const (
-	// I11: each change that a watch matches is told in order and once, or lies in a LOST. A one-shot hears once, and only
-	// of what happened after its registration.
+	// I11: each change that a watch matches is delivered in order and once, or covered by a LOST. A one-shot fires
+	// once, and only with a change after its registration.
 	I11 search.Invariants = 1 << iota
-	// I13: no answer comes before the events that it shows, no read shows less than an answer before it, and the stamps
-	// that a watch is told never fall.
+	// I13: no answer comes before the events that it shows, no read shows less than an earlier answer, and the stamps
+	// of a watch's events never fall.
 	I13
 	// I18: each request is answered, or its connection ends.
 	I18
-	// Told: a client that has heard of everything can come back without a LOST.
+	// Told: a client that has received everything can come back without a LOST.
 	Told
 	All = I11 | I13 | I18 | Told
 )

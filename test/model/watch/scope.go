@@ -12,10 +12,10 @@ type Scope struct {
 	Entries, Shapes uint8
 	// There says which entries of the tree exist at the beginning: a bit for each.
 	There uint8
-	// Watches are those that the client may have.
+	// Watches are the client's possible watches.
 	Watches kinds
-	// Ring is how many changes a ring holds, Feed how many events of lasting watches are unsent at most, and Replay how
-	// many events a watch collects that is owed something.
+	// Ring bounds the changes of a ring, Feed the unsent events of lasting watches, and Replay the collected events of
+	// a watch with due events.
 	Ring, Feed, Replay uint8
 	// Ask is how many watches a question names at most.
 	Ask uint8
@@ -30,7 +30,7 @@ type Fault uint8
 const (
 	Disconnects Fault = iota // the client loses its connection
 	Restores                 // a node restores a snapshot
-	Restarts                 // a node's process begins anew
+	Restarts                 // a node's process restarts
 	Begun                    // a lasting watch begins
 	Dropped                  // a lasting watch ends
 	Read                     // a read sets a one-shot

@@ -2,16 +2,16 @@ package watch
 
 import "holdfast/test/model/search"
 
-// step is one action in the making, on the state before the action.
+// step is a running action, on the state before the action.
 type step struct {
 	*State
 	search.Step
 	scope *Scope
-	// full says that an array is full: the action is not possible.
+	// full reports that an array is full: the action is not possible.
 	full bool
 }
 
-// spend takes one of the scope's faults of a kind. It reports false when none is left.
+// spend uses up one of the scope's faults of a kind. It reports false when none is left.
 func (x *step) spend(kind Fault) bool {
 	if x.Spent[kind] >= x.scope.Most[kind] {
 		return false
@@ -50,7 +50,7 @@ func Machine(scope *Scope, without search.Without, wanted search.Invariants) *se
 	}
 }
 
-// The sides of a step: what nodes do, what the client does, and what the onlooker notes.
+// The sides of a step: nodes, the client, and the onlooker.
 type (
 	serving  struct{ *step }
 	sdk      struct{ *step }

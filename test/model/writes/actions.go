@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// action is something that can happen. Its guards leave the state as it is; its effects change it.
+// action is one possible event. Its guards leave the state unchanged; its effects change it.
 type action struct {
 	// text describes it: $p is a process, $n a number.
 	text string
 	// each has the numbers of the arguments that it is tried with: how many processes, and which numbers.
 	processes, from, to uint8
-	// progress says that it happens by itself once faults have ended (I18).
+	// progress: it happens without a trigger once faults have ended (I18 an answer).
 	progress bool
 	// weight is how often a random walk tries it.
 	weight int
-	// do takes the action. It reports false, and leaves the state as it is, when the action is not possible.
+	// do performs the action. It reports false, and leaves the state unchanged, when the action is not possible.
 	do func(x *step, i int, n uint8) bool
 }
 
@@ -78,7 +78,7 @@ func (e event) String() string {
 	return strings.NewReplacer("$p", name(int(e.process)), "$n", fmt.Sprint(e.number)).Replace(actions[e.action].text)
 }
 
-// possible returns all events: what may happen at all. Those of progress come first.
+// possible returns all candidate events. Those of progress come first.
 func possible() []event {
 	var all []event
 	for _, progress := range []bool{true, false} {
@@ -96,14 +96,14 @@ func possible() []event {
 	return all
 }
 
-// try takes an event. It reports false, and leaves the state as it is, when the event is not possible.
+// try performs an event. It reports false, and leaves the state unchanged, when the event is not possible.
 func (x *step) try(e event) bool { return actions[e.action].do(x, int(e.process), e.number) }
 
 // settleRounds bounds how often everything goes on before a write counts as never answered.
 const settleRounds = 40
 
-// settle lets all that goes on by itself go on, and checks that every process that is still connected has been told
-// about each of its writes (I18).
+// settle performs all events of progress, and checks that every connected process has the outcome of each of its writes
+// (I18).
 func (x *step) settle(events []event) {
 	for range settleRounds {
 		progress := false

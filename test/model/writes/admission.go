@@ -1,25 +1,26 @@
 package writes
 
-// The way between a client and its node, and what the node refuses there (X8). It is modelled in scopes in which nodes
-// refuse; in others a write is at its node as soon as it has a number.
+// The way between a client and its node, and the node's refusals there (X8 admission of writes). It is modelled in
+// scopes in which nodes refuse; in others a write is at its node as soon as it has a number.
 
-// between is what happens between clients and their nodes in a step.
+// between is the part between clients and their nodes in a step.
 type between struct{ *step }
 
 func (x *step) between() between { return between{x} }
 
 // leg is the way between a client and its node.
 type leg struct {
-	// Line are the numbers that are on their way, Refused the answers of the node.
+	// Line are the numbers on their way, Refused the answers of the node.
 	Line    [maxNumbers]uint8
 	Refused [maxNumbers]refusal
 	// Lined and Refusals count them.
 	Lined, Refusals uint8
 	// Sent is the highest number that the client has sent since it last went back.
 	Sent uint8
-	// Began is the first number of the attachment at the node, 0 for none, and Have the highest that the node has taken.
+	// Began is the first number of the attachment at the node, 0 for none, and Have the highest that the node has
+	// accepted.
 	Began, Have uint8
-	// Dropped has a bit for each number that the node has taken and refused: only without X8Before.
+	// Dropped has a bit for each number that the node has accepted and refused: only without X8Before.
 	Dropped uint8
 }
 
@@ -45,7 +46,7 @@ func (x between) hand(i int) bool {
 	return true
 }
 
-// next takes the first number that is on its way.
+// next removes the first number on its way.
 func (l *leg) next() (n uint8, ok bool) {
 	if l.Lined == 0 || l.Refusals == maxNumbers {
 		return 0, false
@@ -62,7 +63,7 @@ func (l *leg) refuse(r refusal) {
 	l.Refusals++
 }
 
-// accept lets the node of a process take the next write, unless it expects another number.
+// accept lets the node of a process accept the next write, unless it expects another number.
 func (x between) accept(i int) bool {
 	p := &x.Process[i]
 	n, ok := p.Leg.next()
@@ -80,8 +81,8 @@ func (x between) accept(i int) bool {
 	return true
 }
 
-// begins makes a number the first one of the attachment, if there is none yet. It reports false for a number that
-// cannot be the first.
+// begins makes a number the attachment's first, if there is none yet. It reports false for a number that cannot be the
+// first.
 func (x between) begins(p *process, n uint8) bool {
 	if p.Leg.Began > 0 {
 		return true
@@ -93,7 +94,7 @@ func (x between) begins(p *process, n uint8) bool {
 	return true
 }
 
-// gap is the refusal of a number where another one is expected.
+// gap is the refusal of a number where another is expected.
 func (x between) gap(n, expected uint8) refusal {
 	if !x.Obeys(X8Names) {
 		expected = n
@@ -132,7 +133,7 @@ func (x between) admission(i int) bool {
 	return true
 }
 
-// turnedAway lets a process hear that its node has refused a write: it goes back.
+// turnedAway makes a process receive its node's refusal of a write: it goes back.
 func (x between) turnedAway(i int) bool {
 	p := &x.Process[i]
 	l := &p.Leg

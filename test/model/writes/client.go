@@ -2,7 +2,7 @@ package writes
 
 // The actions of a process.
 
-// give gives the next number to a write (X1).
+// give gives the next number to a write (X1 numbered writes).
 func (x *step) give(i int) bool {
 	p := &x.Process[i]
 	if p.Connected == 0 || p.Next >= x.scope.Numbers {
@@ -16,7 +16,7 @@ func (x *step) give(i int) bool {
 	return true
 }
 
-// giveUp replaces a write by a void with its number (X6).
+// giveUp replaces a write by a void with its number (X6 giving up).
 func (x *step) giveUp(i int, n uint8) bool {
 	p := &x.Process[i]
 	if p.Connected == 0 || p.Status[n] != pending || p.GaveUp>>n&1 == 1 || !x.spend(Voids) {
@@ -37,13 +37,13 @@ func (x *step) lose(i int) bool {
 	return true
 }
 
-// disconnect ends what a node keeps of a connection.
+// disconnect ends a node's state of a connection.
 func (p *process) disconnect() {
 	p.Connected, p.Attachment, p.Applied, p.Stream, p.Out, p.Refuse, p.Leg = 0, 0, 0, 0, 0, 0, leg{}
 }
 
-// resume connects a process again: to the session that it has, or to the one that it takes over (M1, X4). A session
-// that has ended has a certificate.
+// resume connects a process again: to its own session, or to a session that it takes over (M1 a resume is a move, X4 a
+// new instance starts anew). A session that has ended has a certificate.
 func (x *step) resume(i int) bool {
 	p := &x.Process[i]
 	if p.Connected != 0 {
@@ -75,7 +75,7 @@ func (x *step) resume(i int) bool {
 	return true
 }
 
-// resumeUnheard makes a process resume, and lose the connection before it hears of it.
+// resumeUnheard makes a process resume, and lose the connection before the answer arrives.
 func (x *step) resumeUnheard(i int) bool {
 	p := &x.Process[i]
 	return p.Connected == 0 && x.Head.Ended == 0 && x.Spent[Disconnects] < x.scope.Most[Disconnects] && x.move(i) &&
@@ -95,7 +95,7 @@ func (x *step) move(i int) bool {
 	return true
 }
 
-// certificate tells a process what became of its writes when the session ended (X9).
+// certificate tells a process the fate of its writes when the session ended (X9 writes in the certificate).
 func (x *step) certificate(i int) {
 	p, h := &x.Process[i], &x.Head
 	for n := p.lowest(); n <= p.Next; n++ {

@@ -1,7 +1,7 @@
 package writes
 
-// commit appends a command to the log and applies it to the replicated state (W2). It reports false when there is no
-// room for the entry.
+// commit appends a command to the log and applies it to the replicated state (W2 the state decides). It reports false
+// when there is no room for the entry.
 func (x *step) commit(q *queue, i uint8) bool {
 	if i >= q.Len || x.Logged == maxLog {
 		return false
@@ -27,8 +27,8 @@ func (x *step) log(e entry) {
 	}
 }
 
-// awaited reports whether a serving node will do something when it applies an entry. Its node must be connected: a
-// node that serves nobody only applies.
+// awaited reports whether a serving node will do something when it applies an entry. Its node must be connected: a node
+// without clients only applies.
 func (x *step) awaited(e *entry) bool {
 	for i := range x.Process {
 		p := &x.Process[i]
@@ -73,7 +73,7 @@ type deciding struct{ *step }
 
 func (x *step) decide() deciding { return deciding{x} }
 
-// take decides on a write (W3, X2, X3).
+// take decides on a write (W3 attachment check, X2 writers, X3 kept results).
 func (d deciding) take(c command) (verdict, result) {
 	h := &d.Head
 	if h.Ended != 0 && d.Obeys(W3Exists) || c.Attachment != h.Attachment && d.Obeys(W3Attachment) {
@@ -119,7 +119,7 @@ func (d deciding) apply(c command) result {
 	return outcome
 }
 
-// effect notes that a write takes effect (I9, I10).
+// effect records that a write takes effect (I9 once, I10 in order).
 func (d deciding) effect(c command) {
 	g, p := &d.Ghost, &d.Process[c.Process]
 	g.Effects[c.Process][c.Number]++
@@ -152,7 +152,7 @@ func (h *head) forget(upTo uint8) {
 	}
 }
 
-// moved notes that a process has the session now (M1, X4).
+// moved records that a process has the session now (M1 a resume is a move, X4 a new instance starts anew).
 func (d deciding) moved(process uint8) {
 	h := &d.Head
 	h.Attachment++

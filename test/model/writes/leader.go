@@ -2,7 +2,8 @@ package writes
 
 // The actions of the leader, of former leaders and of the log.
 
-// refuse refuses a write that the leader has read from a stream, and certainly not appended (W4).
+// refuse refuses a write that the leader has read from a stream, and certainly not appended (W4 answers from applied
+// entries).
 func (x *step) refuse(i uint8) bool {
 	if i >= x.Leads.Len || x.Leads.Commands[i].Kind != write || !x.spend(Refusals) {
 		return false
@@ -18,8 +19,8 @@ func (x *step) refuse(i uint8) bool {
 	return true
 }
 
-// elect makes another node lead. Streams still lead to the former leader, which goes on taking writes until it learns
-// of its end.
+// elect makes another node lead. Streams still lead to the former leader, which goes on accepting writes until it
+// learns of its end.
 func (x *step) elect() bool {
 	if !x.depose() {
 		return false
@@ -32,7 +33,8 @@ func (x *step) elect() bool {
 	return true
 }
 
-// again makes the leader lose its term and lead the next one. It does not know what became of what it had taken.
+// again makes the leader lose its term and lead the next term. It does not know the fate of the writes that it had
+// accepted.
 func (x *step) again() bool {
 	if !x.depose() {
 		return false
@@ -43,7 +45,7 @@ func (x *step) again() bool {
 	return true
 }
 
-// depose makes what the leader has taken depend on chance.
+// depose makes the fate of the leader's accepted writes depend on chance.
 func (x *step) depose() bool {
 	if x.Deposed.Len+x.Leads.Len > maxQueue || !x.spend(Elections) {
 		return false
@@ -75,7 +77,7 @@ func (x *step) endStreams(to uint8) {
 	}
 }
 
-// vanish loses what former leaders had taken.
+// vanish loses the writes that former leaders had accepted.
 func (x *step) vanish() bool {
 	if x.Deposed.Len == 0 {
 		return false
@@ -125,7 +127,7 @@ func (x *step) expire() bool {
 	return true
 }
 
-// quiet makes the node of a process acknowledge what the process has (X3).
+// quiet makes the node of a process acknowledge the results that the process has (X3 kept results).
 func (x *step) quiet(i int) bool {
 	p := &x.Process[i]
 	if p.Connected == 0 || p.Stream != leading || p.acked() == 0 || x.Leads.Len == maxQueue || !x.spend(Acks) {

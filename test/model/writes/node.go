@@ -15,7 +15,7 @@ func (x *step) open(i int) bool {
 	return true
 }
 
-// goBack makes the lowest unanswered write the next to be sent (X7).
+// goBack makes the lowest unanswered write the next to be sent (X7 queue of the node).
 func (p *process) goBack() { p.Out = p.acked() }
 
 // send sends the next unanswered write to the leader that the stream leads to.
@@ -50,7 +50,7 @@ func (x *step) send(i int) bool {
 	return true
 }
 
-// refused hears that the leader has refused a write.
+// refused processes the leader's refusal of a write.
 func (x *step) refused(i int, n uint8) bool {
 	p := &x.Process[i]
 	if p.Connected == 0 || p.Refuse>>n&1 == 0 {
@@ -70,7 +70,7 @@ func (x *step) refusal(p *process, n uint8) {
 	}
 }
 
-// applyNext applies the next entry of the log, and tells the process what it decides.
+// applyNext applies the next entry of the log, and tells the process its outcome.
 func (x *step) applyNext(i int) bool {
 	p := &x.Process[i]
 	if p.Connected == 0 || p.Applied == x.Logged {
@@ -92,7 +92,7 @@ func (x *step) applyNext(i int) bool {
 	return true
 }
 
-// outcome does with an entry what its verdict asks for (W4, X7).
+// outcome acts on the verdict of an entry (W4 answers from applied entries, X7).
 func (x *step) outcome(i int, e *entry) {
 	p := &x.Process[i]
 	switch e.Verdict {
@@ -152,7 +152,7 @@ func (x *step) answerKept(i int) {
 	}
 }
 
-// answer tells a process the result of a write (I9).
+// answer tells a process the result of a write (I9 once).
 func (x *step) answer(i int, n uint8, r result) {
 	p := &x.Process[i]
 	if p.Status[n] != pending {

@@ -81,8 +81,8 @@ var texts = search.Protocol{
 
 // The properties, with their names in docs/tree.md.
 const (
-	// I9: a numbered write takes effect at most once, once if it is answered, never if its client is told never; and an
-	// answer is the result of the very write.
+	// I9: a numbered write takes effect at most once, exactly once if it is answered, never if its client's answer is
+	// never; and an answer is the result of the very write.
 	I9 search.Invariants = 1 << iota
 	// I10: the effects of a session are in the order of their numbers, and none comes after its end or under a former
 	// attachment.

@@ -10,7 +10,7 @@ type Scope struct {
 	Name string
 	// Numbers is the highest number that a process gives to a write.
 	Numbers uint8
-	// Window is how many results a session may hold (X3).
+	// Window is how many results a session may hold (X3 kept results).
 	Window uint8
 	// Most is how many faults of each kind may happen.
 	Most Counts
@@ -30,7 +30,7 @@ const (
 	Voids                    // a caller gives up
 	Ends                     // the session ends
 	Acks                     // a node acknowledges for a quiet session
-	Admissions               // a node refuses a write (X8)
+	Admissions               // a node refuses a write (X8 admission of writes)
 	faultKinds
 )
 

@@ -2,7 +2,7 @@ package writes
 
 import "fmt"
 
-// The arrays' sizes. An action that would exceed them is not possible until what is there has gone on.
+// The arrays' sizes. An action that would exceed them is impossible until there is room.
 const (
 	processes  = 2
 	maxNumbers = 3
@@ -10,8 +10,8 @@ const (
 	maxLog     = 5
 )
 
-// State is one moment of the system. It has byte fields only. Fields marked "ghost" belong to an onlooker: the checks
-// of properties read them, the rules do not.
+// State is one moment of the system. It has only byte fields. Fields marked "ghost" belong to an onlooker: only the
+// checks of properties read them.
 type State struct {
 	Spent Counts
 	// Head is the replicated state after all entries of the log.
@@ -19,21 +19,21 @@ type State struct {
 	// Log has the newest entries, from the first that a node which serves has not applied.
 	Log    [maxLog]entry
 	Logged uint8
-	// Leads has what the leader has taken from streams, and Deposed what former leaders had: each may still be
-	// committed, or is lost.
+	// Leads has the writes that the leader has accepted from streams, and Deposed those of former leaders: each may
+	// still be committed, or is lost.
 	Leads, Deposed queue
 	Process        [processes]process
 	Ghost          ghost
 }
 
-// head is what the state keeps of the session: its attachment, and its writer (X2).
+// head is the kept state of the session: its attachment, and its writer (X2 writers).
 type head struct {
 	Ended, Attachment, Instance uint8
 	Applied, Floor, Acked       uint8
 	Kept                        [1 + maxNumbers]result // by number
 }
 
-// result is the outcome of a write, as it is kept: whose write, and whether it was a void; 0 is none.
+// result is the kept outcome of a write: whose write, and whether it was a void; 0 is none.
 type result uint8
 
 func resultOf(process, void uint8) result { return result(1 + process*2 + void) }
@@ -41,7 +41,7 @@ func resultOf(process, void uint8) result { return result(1 + process*2 + void) 
 func (r result) process() uint8 { return (uint8(r) - 1) / 2 }
 func (r result) void() bool     { return (uint8(r)-1)%2 == 1 }
 
-// command is what is proposed: a write, or an acknowledgement of a quiet session.
+// command is a proposal: a write, or an acknowledgement of a quiet session.
 type command struct {
 	Kind, Process, Attachment, Number, Acked, Void uint8
 }
@@ -64,7 +64,7 @@ func (c command) String() string {
 
 func name(process int) string { return string(rune('A' + process)) }
 
-// entry is an entry of the log with what came of it at every node.
+// entry is an entry of the log with its outcome at every node.
 type entry struct {
 	command
 	Verdict verdict
@@ -86,7 +86,7 @@ func (v verdict) String() string {
 	return [...]string{"-", "applied", "a repeat", "UNKNOWN", "GAP", "WINDOW", "fenced"}[v]
 }
 
-// queue is what a leader has taken and not yet committed.
+// queue has the accepted, uncommitted writes of a leader.
 type queue struct {
 	Commands [maxQueue]command
 	Len      uint8
@@ -107,18 +107,18 @@ func (q *queue) remove(i uint8) command {
 
 // process is a client process, and the node that serves it while it is connected.
 type process struct {
-	// Next is the highest number that the process has given. Status has what it knows of each number, GaveUp a bit for
-	// each that it has voided (X6).
+	// Next is the highest used number. Status has what the process knows of each number, GaveUp a bit for each number
+	// that it has voided (X6 giving up).
 	Next, GaveUp uint8
 	Status       [1 + maxNumbers]status
-	// First has, for each number, what was acknowledged when the number was given: kept only without X3Newest.
+	// First has, for each number, the acknowledgement at its first use: kept only without X3Newest.
 	First [1 + maxNumbers]uint8
-	// Connected, and the attachment through which. The rest is the node's: how much of State.Log it has applied, which
-	// leader its stream leads to, the highest number that it has sent since it last went back, and a bit for each number
-	// whose refusal is under way.
+	// Connected, and the attachment. The rest is the node's: how much of State.Log it has applied, which leader its
+	// stream leads to, the highest number that it has sent since it last went back, and a bit for each number with a
+	// refusal in flight.
 	Connected, Attachment        uint8
 	Applied, Stream, Out, Refuse uint8
-	// Leg is what is between them, in scopes in which nodes refuse writes (X8).
+	// Leg is the way between them, in scopes in which nodes refuse writes (X8 admission of writes).
 	Leg leg
 }
 
@@ -140,13 +140,13 @@ const (
 	untold // unknown for ever
 )
 
-// ghost is what an onlooker notes.
+// ghost is the onlooker's notes.
 type ghost struct {
 	// Effects counts for each process and number how often the write took effect, at most 2. Last is the number of the
 	// newest effect.
 	Effects [processes][1 + maxNumbers]uint8
 	Last    uint8
-	// Holder is the process that has the session. Shared says that not only A has had it.
+	// Holder is the process that has the session. Shared reports that not only A has had it.
 	Holder, Shared uint8
 }
 
@@ -160,5 +160,5 @@ func (p *process) lowest() uint8 {
 	return p.Next + 1
 }
 
-// acked is the number up to which the process has all that it will be told (X1).
+// acked is the number up to which the process has all its results (X1 numbered writes).
 func (p *process) acked() uint8 { return p.lowest() - 1 }

@@ -2,12 +2,12 @@ package writes
 
 import "holdfast/test/model/search"
 
-// step is one action in the making, on the state before the action.
+// step is a running action, on the state before the action.
 type step struct {
 	*State
 	search.Step
 	scope *Scope
-	// watch, if set, is told of each command that changes the replicated state, with what came of it.
+	// watch, if set, gets each command that changes the replicated state, with its outcome.
 	watch func(entry)
 }
 
@@ -47,7 +47,7 @@ func (x *step) tell(e entry) {
 	}
 }
 
-// spend takes one of the scope's faults of a kind. It reports false when none is left.
+// spend uses up one of the scope's faults of a kind. It reports false when none is left.
 func (x *step) spend(kind Fault) bool {
 	if x.Spent[kind] >= x.scope.Most[kind] {
 		return false
@@ -56,7 +56,7 @@ func (x *step) spend(kind Fault) bool {
 	return true
 }
 
-// nobody is the instance of a session whose opener is not known.
+// nobody is the instance of a session with an unknown opener.
 const nobody = processes
 
 // Initial returns the state in which all histories begin: process A has opened the session, and is connected to a node

@@ -35,10 +35,10 @@ func (r *replica) sees(e entry) {
 	switch e.Kind {
 	case write:
 		r.compared[e.Verdict]++
-		if e.Verdict == fenced { // the caller's part (W3)
+		if e.Verdict == fenced { // the caller's part (W3 attachment check)
 			return
 		}
-		v, result := r.table.Take(theSession, uint64(e.Number), uint64(e.Acked))
+		v, result := r.table.Admit(theSession, uint64(e.Number), uint64(e.Acked))
 		if verdictOf(v) != e.Verdict {
 			r.Fatalf("%v: %v, the model says %v", e.command, v, e.Verdict)
 		}

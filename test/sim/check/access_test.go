@@ -12,11 +12,10 @@ import (
 
 const quotaOfS = tree.QuotaPath + "/s/" + tree.QuotaLimitsName
 
-// ann is whom the list of /s lets in.
+// ann is the principal that the list of /s admits.
 var ann = []tree.Principal{{Scheme: tree.Digest, ID: "ann:1"}}
 
-// guarded is a log in which nothing is wrong: somebody is kept from an entry, and a quota is full. The client was told
-// so.
+// guarded is a correct log: a client may not read an entry, and a quota is full. The client got the refusals.
 func guarded() []history.Event {
 	k := &clerk{tree: openQuotas(plain.New(0))}
 	l := k.entry(10)
@@ -38,7 +37,7 @@ func guarded() []history.Event {
 	return k.events
 }
 
-// TestAccess breaks a log of which I14 decides, or what the client was told, in one way after the other.
+// TestAccess breaks a log with decisions of I14, or the client's answers, in one way after the other.
 func TestAccess(t *testing.T) {
 	r := judgeLedger(guarded())
 	if len(r.Violations) > 0 {

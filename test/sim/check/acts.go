@@ -9,11 +9,11 @@ import (
 	"holdfast/test/sim/history"
 )
 
-// acts is what operators asked for about a session, in the order of the answers, and for how long nodes keep it.
+// acts are operators' requests about a session, in the order of the answers, and the times for which nodes keep it.
 type acts struct{ kills, extends, kept []history.Event }
 
 func (a *acts) act(e history.Event) {
-	switch e.Kind { //nolint:exhaustive // the other kinds are no acts of operators
+	switch e.Kind { //nolint:exhaustive // the other kinds are not acts of operators
 	case history.Killed:
 		a.kills = append(a.kills, e)
 	case history.Extended:
@@ -23,14 +23,13 @@ func (a *acts) act(e history.Event) {
 	}
 }
 
-// keepings are what entries of the log said of the time for which a session is kept, in the order of the log, as the
-// first node applied them.
+// keepings are the times for which log entries keep a session, in the order of the log, as the first node applied them.
 func (a *acts) keepings() []history.Event {
 	all := slices.Clone(a.kept)
 	slices.SortStableFunc(all, func(x, y history.Event) int {
 		return cmp.Or(cmp.Compare(x.Index, y.Index), cmp.Compare(x.At, y.At))
 	})
-	// A process that starts is told again what was said before.
+	// A process that starts applies older entries again.
 	all = slices.CompactFunc(all, func(x, y history.Event) bool { return x.Index == y.Index || x.Until == y.Until })
 	return all
 }
@@ -45,12 +44,12 @@ func (a *acts) bidding(end *history.Event) (history.Event, bool) {
 	return history.Event{}, false
 }
 
-// operators judges what operators do to sessions (Y1, Y4).
+// operators checks what operators do to sessions (Y1 kill, Y4 extension).
 type operators struct{ judge }
 
-// check checks Y1: a killed session is one that an operator asked to kill, and its certificate has the reason. A kill
-// that was answered as done ended the session, by the entry that was named, and by then. What ends a session once on
-// every node, who is told, and what its end does to the tree, is checked as for each other end.
+// check checks Y1: an operator has asked to kill a killed session, and its certificate has the reason. A kill that was
+// answered as done ended the session, by the named entry, and by the time of the answer. The other checks of ends apply
+// too: one end on every node, the notification of clients, and the effects on the tree.
 //
 // It checks Y4: no session expires while it is kept.
 func (c operators) check(l *life) {
@@ -114,7 +113,7 @@ func (c operators) done(l *life, local *local, k history.Event) {
 	}
 }
 
-// told checks that a client that hears how a session ended hears of the operator's reason.
+// told checks that a client that learns of a session's end learns the operator's reason.
 func (c operators) told(l *life) {
 	for _, g := range l.gone {
 		if l.end == nil || l.end.Cause != session.CauseKilled || g.Certificate == nil {
@@ -129,7 +128,7 @@ func (c operators) told(l *life) {
 
 // acknowledged checks Y4 as an operator sees it: the time of an extension is over before the session expires, unless
 // another request about the session may have taken effect after it. The log clock never runs faster than time, and the
-// time counts from the entry, which is none of before the request.
+// time counts from the entry, which is not older than the request.
 func (c operators) acknowledged(l *life) {
 	end, ok := l.expired()
 	if !ok {
@@ -150,7 +149,7 @@ func (c operators) acknowledged(l *life) {
 	}
 }
 
-// state checks Y4 of the state: an entry whose clock is below the moment until which a session is kept ends it not.
+// state checks Y4 in the state: an entry whose clock is below the moment until which a session is kept does not end it.
 func (c operators) state(l *life) {
 	if _, ok := l.expired(); !ok {
 		return
@@ -172,8 +171,8 @@ func (c operators) state(l *life) {
 	}
 }
 
-// leader checks Y4 of leaders: none asks for the end of a session that its node keeps. Each request is for another
-// time, so it is known which one a node has applied.
+// leader checks Y4 for leaders: a leader never asks for the end of a session that its node keeps. Each request has a
+// different time, which identifies the request that a node has applied.
 func (c operators) leader(l *life) {
 	for _, d := range l.decided {
 		last := c.knows(l, d)
@@ -184,7 +183,7 @@ func (c operators) leader(l *life) {
 			return e.Timeout == last.Timeout && e.Asked <= last.At
 		})
 		if at < 0 {
-			continue // it was restored, so that the rest of the time alone is known
+			continue // restored, so only the rest of the time is known
 		}
 		c.checked("Y4 leader")
 		if e := l.extends[at]; d.At < e.Asked+e.Timeout {
@@ -198,7 +197,7 @@ func (c operators) leader(l *life) {
 // keeps it for less counts at once, though the node shows it later.
 func (c operators) knows(l *life, d history.Event) (last history.Event) {
 	for _, k := range l.kept {
-		shown := k.At+k.Dawdles < d.At || k.At < d.At && k.Until < last.Until
+		shown := k.At+k.ApplyDelay < d.At || k.At < d.At && k.Until < last.Until
 		if k.Who == d.Who && shown && !c.startedWithin(k.Who, k.At, d.At) {
 			last = k
 		}
@@ -250,7 +249,7 @@ func (a *acts) appliedLast(index uint64) (at time.Duration) {
 	for _, k := range a.kept {
 		if k.Index == index && !first[k.Who] {
 			first[k.Who] = true
-			at = max(at, k.At+k.Dawdles)
+			at = max(at, k.At+k.ApplyDelay)
 		}
 	}
 	return at

@@ -23,7 +23,7 @@ func killed() plant {
 	certify := func(e *history.Event) {
 		e.Certificate.Cause, e.Certificate.Story.Why = session.CauseKilled, reason
 	}
-	return all(drop(history.Decided), change(history.ToldGone, "", certify),
+	return all(drop(history.Decided), change(history.LearntGone, "", certify),
 		change(history.AppliedEnd, "", func(e *history.Event) { e.Cause = session.CauseKilled; certify(e) }))
 }
 
@@ -42,14 +42,14 @@ func kept(who string, applied, lasts float64) plant {
 	})
 }
 
-// clockReads plants what the log clock reads in an entry.
+// clockReads plants the log clock's value in an entry.
 func clockReads(index uint64, applied, clock float64) plant {
 	return add(history.Event{
 		At: at(applied), Kind: history.Committed, Who: "n1", Index: index, Ledger: &history.Ledger{Clock: at(clock)},
 	})
 }
 
-// TestActsAreJudged plants what operators are told and what must not be.
+// TestActsAreJudged plants wrong answers to operators and wrong effects.
 func TestActsAreJudged(t *testing.T) {
 	findAll(t, []wrong{
 		{"killed by nobody", "Y1", "no operator had asked", killed()},
@@ -66,11 +66,11 @@ func TestActsAreJudged(t *testing.T) {
 		{"told that it had ended", "Y1", "no node had applied an end", all(
 			killed(), bid(40.1, 40.3, 7, history.Done), bid(39, 39.1, 0, history.WasGone))},
 		{"a client that is told of an expiry", "Y1", "was told that it ended otherwise", all(
-			killed(), bid(40.2, 40.3, 7, history.Done), change(history.ToldGone, "", func(e *history.Event) {
+			killed(), bid(40.2, 40.3, 7, history.Done), change(history.LearntGone, "", func(e *history.Event) {
 				e.Certificate.Cause = session.CauseExpired
 			}))},
 		{"a client that is not told the reason", "Y1", "for another reason", all(
-			killed(), bid(40.2, 40.3, 7, history.Done), change(history.ToldGone, "", func(e *history.Event) {
+			killed(), bid(40.2, 40.3, 7, history.Done), change(history.LearntGone, "", func(e *history.Event) {
 				e.Certificate.Story.Why = ""
 			}))},
 		{"an extension that nobody heeds", "Y4", "after an operator asked to keep it", extended(38, 5, history.Done)},
@@ -85,7 +85,7 @@ func TestActsAreJudged(t *testing.T) {
 	})
 }
 
-// TestActsExcuse plants acts as they should be.
+// TestActsExcuse plants correct acts.
 func TestActsExcuse(t *testing.T) {
 	for name, tt := range map[string]struct {
 		plant plant
@@ -109,7 +109,7 @@ func TestActsExcuse(t *testing.T) {
 		"an extension that is in doubt": {all(extended(38, 5, history.Doubtful), extended(36, 1, history.Doubtful)), "I2"},
 		"one taken back that the leader's node shows late": {all(
 			extended(38, 5, history.Doubtful), extended(38.9, 0, history.Doubtful), kept("n1", 38.005, 5),
-			add(history.Event{At: at(39), Kind: history.Kept, Who: "n1", ID: id, Index: 6, Dawdles: at(5)}),
+			add(history.Event{At: at(39), Kind: history.Kept, Who: "n1", ID: id, Index: 6, ApplyDelay: at(5)}),
 		), "I1"},
 		"one taken back": {all(extended(38, 5, history.Done), extended(38.5, 0, history.Done)), "I2"},
 	} {
@@ -127,7 +127,7 @@ func TestActsExcuse(t *testing.T) {
 
 // isEnd says whether an event is about the end of a good history's session.
 func isEnd(e history.Event) bool {
-	return e.ID == id && (e.Kind == history.Decided || e.Kind == history.AppliedEnd || e.Kind == history.ToldGone)
+	return e.ID == id && (e.Kind == history.Decided || e.Kind == history.AppliedEnd || e.Kind == history.LearntGone)
 }
 
 // A local session is ended by its own node, for an operator who asked for that.
@@ -135,7 +135,7 @@ func TestLocalKillsAreJudged(t *testing.T) {
 	end := of(expires2, history.LocalEnded, func(e *history.Event) {
 		e.Cause, e.Certificate.Cause, e.Certificate.Story.Why = session.CauseKilled, session.CauseKilled, reason
 	})
-	told := unless(func(e history.Event) bool { return e.ID == expires2 && e.Kind == history.ToldGone })
+	told := unless(func(e history.Event) bool { return e.ID == expires2 && e.Kind == history.LearntGone })
 	var ended time.Duration
 	for _, e := range goodLocal() {
 		if e.ID == expires2 && e.Kind == history.LocalEnded {

@@ -7,10 +7,10 @@ import (
 	"holdfast/test/sim/history"
 )
 
-// backups judges what backups hold, beside the replay of the log.
+// backups checks the contents of backups during the replay of the log.
 type backups struct {
 	judge
-	// next are the backups that are not judged yet, by their indexes.
+	// next are the unchecked backups, by their indexes.
 	next []history.Event
 }
 

@@ -8,11 +8,11 @@ import (
 	"holdfast/tree"
 )
 
-// down is a time during which a barrier was lowered: the stamps of its removal, 0 for the beginning of all, and of its
+// down is a time during which a barrier was lowered: the stamps of its removal, 0 for the start of the run, and of its
 // next creation, 0 for none.
 type down struct{ from, till tree.Stamp }
 
-// downs returns the times between the stays of an entry, and before and after them.
+// downs returns the times without the entry: before, between and after its stays.
 func downs(stays []stay) (all []down) {
 	var from tree.Stamp
 	for _, s := range stays {
@@ -34,8 +34,9 @@ func (c uses) ended(stamp tree.Stamp) time.Duration {
 	return c.began(stamp)
 }
 
-// barrier checks a barrier by the log: it is raised, or lowered, at some moment of a call that did it. Who waited has
-// seen it lowered, after all that its own session did before; and is let go soon after it is lowered for good.
+// barrier checks a barrier against the log: it is raised, or lowered, at some moment of the call that did it. A waiter
+// has seen it lowered, after all earlier calls of its own session; and its wait ends soon after the barrier is lowered
+// for good.
 func (c uses) barrier(path string, used map[string][]history.Event) {
 	stays := c.past.stays(path)
 	for _, e := range used[Raise] {
@@ -91,8 +92,8 @@ func (c uses) waited(e history.Event, stays []stay, raises []history.Event) {
 	}
 }
 
-// letGo checks that a client that waits hears soon of the lowering, if nothing disturbs the cluster and the client, and
-// the barrier stays down.
+// letGo checks that a waiting client soon learns of the lowering, if nothing disturbs the cluster and the client, and
+// the barrier stays lowered.
 func (c uses) letGo(e history.Event, stays []stay) {
 	for _, d := range downs(stays) {
 		lowered := c.began(d.from)
@@ -108,8 +109,8 @@ func (c uses) letGo(e history.Event, stays []stay) {
 	}
 }
 
-// meetings checks a double barrier by the log: who has entered was inside at one moment together with as many as it is
-// for, and who has left does so when all of them have gone.
+// meetings checks a double barrier against the log: a client that has entered was inside at one moment together with
+// the required number, and a client that has left did so when all of them had gone.
 func (c uses) meetings(path string, used map[string][]history.Event) {
 	if len(used[Enter]) == 0 {
 		return

@@ -11,12 +11,12 @@ import (
 
 // delays is a lock whose holder, session 9, expires at 38 s with a lock-delay of two seconds; session 10 is next.
 func (s *site) delays() {
-	lock := tree.Create{Path: "/m/lock-1", Kind: tree.Ephemeral, Linger: 2 * time.Second, Parents: true}
+	lock := tree.Create{Path: "/m/lock-1", Kind: tree.Ephemeral, LockDelay: 2 * time.Second, Parents: true}
 	s.log = append(s.log, logged{index: 37, owner: 9, ops: []tree.Op{lock}}, logged{index: 38, owner: 9, ends: true},
 		logged{index: 39, owner: 10, ops: []tree.Op{made(tree.Ephemeral, "/m/lock-2", "")}},
 		logged{index: 40, owner: 10, ops: []tree.Op{gone("/m/lock-1")}})
 	s.claim("holder", history.Granted, 37.4, 9, history.Claim{
-		Name: "q1/1", Recipe: Lock, Path: "/m", Token: tree.StampAt(37, 1), Linger: 2 * time.Second,
+		Name: "q1/1", Recipe: Lock, Path: "/m", Token: tree.StampAt(37, 1), LockDelay: 2 * time.Second,
 	})
 	s.claim("next", history.Granted, 40.4, 10, history.Claim{
 		Name: "q1/2", Recipe: Lock, Path: "/m", Token: tree.StampAt(39, 1),
@@ -56,7 +56,7 @@ func brokenDelays() []brokenUse {
 	return []brokenUse{
 		{"no lock-delay", "lock-delay", func(s *site) { s.claims["next"].At = at(39.4) }},
 		{"a lock-delay that counts by another clock", "lock-delay", func(s *site) { s.claims["next"].At = at(39.9) }},
-		{"a log clock that stands", "lock-delay", func(s *site) { s.claims["holder"].Claim.Linger = time.Hour }},
+		{"a log clock that stands", "lock-delay", func(s *site) { s.claims["holder"].Claim.LockDelay = time.Hour }},
 		{"a lock-delay that is over late", "lock-delay", overAt(50)},
 		{"a lock-delay that is never over", "lock-delay", func(s *site) { s.drop(40); s.claims["next"] = nil }},
 	}
@@ -123,7 +123,7 @@ func TestUsesInDoubt(t *testing.T) {
 	}{
 		{"no lock-delay, because the lock was given up", func(s *site) {
 			s.claims["next"].At = at(39.4)
-			s.claim("ceded", history.Cedes, 38.2, 9, history.Claim{Name: "q1/1", Recipe: Lock, Path: "/m"})
+			s.claim("ceded", history.Released, 38.2, 9, history.Claim{Name: "q1/1", Recipe: Lock, Path: "/m"})
 		}},
 		{"no lock-delay, because somebody broke the lock", func(s *site) {
 			s.claims["next"].At = at(39.4)
@@ -132,7 +132,7 @@ func TestUsesInDoubt(t *testing.T) {
 		{"a lock-delay that is over late, because the log clock stood", func(s *site) {
 			overAt(50)(s)
 			s.used["frost"] = &history.Event{
-				At: at(38.5), Kind: history.Frosted, Who: "n1", Index: 38, Timeout: time.Minute, Until: at(98),
+				At: at(38.5), Kind: history.FreezeBegan, Who: "n1", Index: 38, Timeout: time.Minute, Until: at(98),
 			}
 			s.used["thaw"] = &history.Event{At: at(48.5), Kind: history.Thawed, Who: "n1", Index: 48}
 		}},

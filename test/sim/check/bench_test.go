@@ -15,7 +15,7 @@ func BenchmarkCheck(b *testing.B) {
 	for i := range 100 {
 		shift := session.ID(i << 20)
 		for _, e := range good() {
-			if e.Kind == history.Heard || e.Kind == history.Finished || e.Kind == history.NodeStarted {
+			if e.Kind == history.AnswerReceived || e.Kind == history.Finished || e.Kind == history.NodeStarted {
 				continue
 			}
 			if e.ID != 0 {

@@ -14,33 +14,34 @@ import (
 	"holdfast/tree"
 )
 
-// BlindPath is the part of the tree whose entries are judged without stamps. A transaction there has one operation, and
-// nothing else touches its entry.
+// BlindPath is the part of the tree whose entries are checked without stamps. A transaction there has one operation,
+// and nothing else touches its entry.
 const BlindPath = "/blind"
 
-// blind judges linearizability of entries by what clients asked and were told, and when. It is blind to stamps and to
-// the log: what gives the stamps may be wrong. One order of all writes and linearizable reads of an entry must explain
-// every answer, each between its call and its answer. A write without an answer may take effect at any time, or never.
+// blind checks linearizability of entries by clients' requests and answers, and their times. It ignores stamps and the
+// log, because the source of stamps may be wrong. One order of all writes and linearizable reads of an entry must
+// explain every answer, each between its call and its answer. A write without an answer may take effect at any time, or
+// never.
 type blind struct{ replays }
 
-// cell is an entry as the model has it.
+// cell is the model's state of an entry.
 type cell struct {
 	there   bool
 	data    string
 	version int64
 }
 
-// touch is an operation on an entry. op is nil for a read. open says that it is not known what came of it.
+// touch is an operation on an entry. op is nil for a read. open: its outcome is unknown.
 type touch struct {
 	op   tree.Op
 	open bool
-	// refused, data and version are what came of it. A read of no entry is refused with NoNode.
+	// refused, data and version are the outcome. A read of a missing entry is refused with NoNode.
 	refused tree.Code
 	data    string
 	version int64
 }
 
-// String returns the operation and what came of it.
+// String returns the operation and its outcome.
 func (t touch) String() string {
 	text := "read"
 	if t.op != nil {
@@ -62,10 +63,10 @@ func (t touch) String() string {
 	}
 }
 
-// noOutcome is the version that an answer tells which has no outcome. No entry has it.
+// noOutcome is the version of an answer without an outcome. No entry has it.
 const noOutcome = -1
 
-// mostBlind bounds the steps of a search. Virtual time does not pass in it.
+// mostBlind bounds the steps of a search, during which virtual time stands.
 const mostBlind = 300_000
 
 // check judges each entry by itself. A search that is too long judges nothing, and is counted.
@@ -95,7 +96,7 @@ func (c blind) check() {
 	}
 }
 
-// told lists operations with their times.
+// told formats operations with their times.
 func told(ops []porcupine.Operation) string {
 	var text strings.Builder
 	for _, o := range ops {
@@ -105,8 +106,8 @@ func told(ops []porcupine.Operation) string {
 	return text.String()
 }
 
-// touches returns what was done to each entry. What happens at one moment happens at the same time: an answer is no
-// earlier than the calls of its moment.
+// touches returns the operations on each entry. Events at the same moment are concurrent: an answer is no earlier than
+// the calls of its moment.
 func (c blind) touches() map[string][]porcupine.Operation {
 	entries := make(map[string][]porcupine.Operation)
 	add := func(path string, t touch, e history.Event) {
@@ -151,7 +152,7 @@ func touched(c *history.Call) touch {
 	return t
 }
 
-// feel is the model: whether an operation can have had its answer, and the entry afterwards.
+// feel is the model: whether an operation can have had its answer, and the entry's next state.
 func feel(s cell, t touch) (bool, cell) {
 	next, refused := s, tree.Code(0)
 	switch op := t.op.(type) {

@@ -29,7 +29,7 @@ func feeling(asked, told float64, data string, version int64) history.Event {
 	}}
 }
 
-// cells is a history of one entry in which nothing is wrong.
+// cells is a correct history of one entry.
 func cells() []history.Event {
 	create := func(data string) tree.Op {
 		return tree.Create{Path: cellPath, Kind: tree.Persistent, Data: []byte(data)}
@@ -43,7 +43,7 @@ func cells() []history.Event {
 		touching(3, 5, history.Answered, create("b"), touch{refused: tree.NodeExists}),
 		touching(6, 7, history.InDoubt, put("c", tree.Any), touch{}),
 		feeling(8, 9, "a", 0),
-		touching(10, 12, history.Answered, put("d", 1), touch{version: 2}), // what was in doubt came before it
+		touching(10, 12, history.Answered, put("d", 1), touch{version: 2}), // the write in doubt came before it
 		feeling(11, 13, "d", 2),
 		touching(14, 15, history.Answered, put("e", 1), touch{refused: tree.BadVersion}),
 		touching(16, 17, history.Answered, tree.Delete{Path: cellPath, Version: tree.Any}, touch{}),
@@ -53,7 +53,7 @@ func cells() []history.Event {
 	}
 }
 
-// judgeBlindly returns what the judge that is blind to stamps says.
+// judgeBlindly returns the verdict of the judge without stamps.
 func judgeBlindly(h []history.Event) Result {
 	v := &verdict{Result: Result{Checked: make(map[string]int)}}
 	j := judge{newFacts(bounds()), v}

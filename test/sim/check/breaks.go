@@ -8,9 +8,9 @@ import (
 	"holdfast/tree"
 )
 
-// breaks are the entries of one prize that clients other than their owners have removed.
+// breaks are the entries of one prize that were removed by clients other than their owners.
 type breaks struct {
-	// tokens are the removals by the stamps of the entries, calls when they were asked for first, by the calls whose
+	// tokens are the removals by the stamps of the entries, calls the times of their first requests, by the calls whose
 	// entries they were.
 	tokens map[tree.Stamp]history.Event
 	calls  map[string]time.Duration
@@ -20,7 +20,7 @@ func newBreaks() breaks {
 	return breaks{make(map[tree.Stamp]history.Event), make(map[string]time.Duration)}
 }
 
-// note files a removal. Of several attempts that of which the client knows that it did it counts for that.
+// note records a removal. Of several attempts, the attempt that the client knows succeeded counts.
 func (b breaks) note(e history.Event) {
 	first, again := b.tokens[e.Claim.Token]
 	if again && e.Text != "" {
@@ -32,7 +32,7 @@ func (b breaks) note(e history.Event) {
 	b.tokens[e.Claim.Token], b.calls[e.Claim.Name] = e, e.Asked
 }
 
-// before reports whether the entry may have been removed by a moment, surely whether it was.
+// before reports whether the entry may have been removed before a moment, surely whether it was.
 func (b breaks) before(token tree.Stamp, moment time.Duration) bool {
 	e, ok := b.tokens[token]
 	return ok && e.Asked <= moment
@@ -43,7 +43,7 @@ func (b breaks) surely(token tree.Stamp, moment time.Duration) bool {
 	return ok && e.Text == "" && e.At <= moment
 }
 
-// beforeCall is before for the entry of a call, which may have been given nothing.
+// beforeCall is before for the entry of a call, which may have got no grant.
 func (b breaks) beforeCall(name string, moment time.Duration) bool {
 	asked, ok := b.calls[name]
 	return ok && asked <= moment
@@ -55,8 +55,8 @@ func (s *sessions) over(id session.ID, moment time.Duration) bool {
 	return l != nil && l.end != nil && l.end.At <= moment
 }
 
-// broken checks what becomes of a holder whose entry somebody else removes: it stops working soon, unless its process
-// stands, and cannot give up what it has no more. A holder hears that only if somebody did remove the entry.
+// broken checks a holder whose entry another client removes: it stops working soon, unless its process is paused, and
+// cannot give up the lost grant. A holder learns of a removal only if its entry was removed.
 func (c claims) broken(p *prize) {
 	for _, w := range p.works {
 		b, ok := p.tokens[w.Claim.Token]

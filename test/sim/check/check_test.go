@@ -35,8 +35,8 @@ func at(seconds float64) time.Duration {
 // plant changes a history.
 type plant func([]history.Event) []history.Event
 
-// good is a run in which nothing is wrong. A session lives on n1, another process takes it over at n2, and it falls
-// silent and expires. Another session is closed.
+// good is a correct run. A session lives on n1, another process takes it over at n2, and it falls silent and expires.
+// Another session is closed.
 func good() []history.Event {
 	h := []history.Event{
 		{At: second, Kind: history.NodeStarted, Who: "n1", Node: 1},
@@ -75,7 +75,7 @@ func good() []history.Event {
 			At: at(34.01), Kind: history.Resumed, Who: "c2", Node: 2, ID: id, Attachment: 2, Asked: at(33.99),
 			Until: 37 * second,
 		},
-		{At: at(34.01), Kind: history.ToldMoved, Who: "c1", ID: id, Attachment: 1},
+		{At: at(34.01), Kind: history.LearntMoved, Who: "c1", ID: id, Attachment: 1},
 		{
 			At: at(36.002), Kind: history.Touched, Who: "c2", Node: 2, ID: id, Attachment: 2, Asked: 36 * second,
 			Until: 39 * second,
@@ -87,7 +87,7 @@ func good() []history.Event {
 		ended(at(40.26), "n1"),
 		ended(at(40.27), "n2"),
 		{
-			At: 41 * second, Kind: history.ToldGone, Who: "c2", ID: id, Attachment: 2,
+			At: 41 * second, Kind: history.LearntGone, Who: "c2", ID: id, Attachment: 2,
 			Certificate: &session.Certificate{Cause: session.CauseExpired},
 		},
 		{
@@ -130,7 +130,7 @@ func ended(at time.Duration, who string) history.Event {
 	}
 }
 
-// beats are the answers that a leader hears when all nodes answer a heartbeat every half second.
+// beats are the answers to a leader when all nodes answer a heartbeat every half second.
 func beats(leader string, term uint64, from, till float64, nodes ...session.Node) []history.Event {
 	var h []history.Event
 	for sent := from; sent < till; sent += 0.5 {
@@ -144,7 +144,7 @@ func beat(leader string, term uint64, sent float64, nodes ...session.Node) []his
 	for _, n := range nodes {
 		h = append(
 			h, history.Event{
-				At: at(sent + 0.002), Kind: history.Heard, Who: leader, Node: n, Term: term,
+				At: at(sent + 0.002), Kind: history.AnswerReceived, Who: leader, Node: n, Term: term,
 				Asked: at(sent),
 			},
 		)
@@ -206,7 +206,7 @@ func later(index uint64) plant {
 	}
 }
 
-// other is that a node applies an entry with index 7 about a session of its own.
+// other makes a node apply an entry with index 7 about a session of its own.
 func other(who string, seconds float64) history.Event {
 	return history.Event{
 		At: at(seconds), Kind: history.AppliedOpen, Who: who, Node: 2, ID: 2 << 56, Attachment: 77, Index: 7, Term: 2,
@@ -217,13 +217,13 @@ func other(who string, seconds float64) history.Event {
 // unheard drops the answers of nodes to heartbeats that the leader sent them between two moments.
 func unheard(from, till float64, nodes ...session.Node) plant {
 	return unless(func(e history.Event) bool {
-		return e.Kind == history.Heard && e.Asked >= at(from) && e.Asked < at(till) && slices.Contains(nodes, e.Node)
+		return e.Kind == history.AnswerReceived && e.Asked >= at(from) && e.Asked < at(till) && slices.Contains(nodes, e.Node)
 	})
 }
 
 // slowed delays the answers of nodes to heartbeats that were sent between two moments by some seconds.
 func slowed(from, till, by float64, nodes ...session.Node) plant {
-	return change(history.Heard, "", func(e *history.Event) {
+	return change(history.AnswerReceived, "", func(e *history.Event) {
 		if e.Asked >= at(from) && e.Asked < at(till) && slices.Contains(nodes, e.Node) {
 			e.At += at(by)
 		}
@@ -235,7 +235,7 @@ func expires(seconds float64) plant {
 	return all(
 		change(history.Decided, "", func(e *history.Event) { e.At = at(seconds) }),
 		change(history.AppliedEnd, "", func(e *history.Event) { e.At = at(seconds + 0.01) }),
-		change(history.ToldGone, "", func(e *history.Event) { e.At = at(seconds + 0.1) }),
+		change(history.LearntGone, "", func(e *history.Event) { e.At = at(seconds + 0.1) }),
 		change(history.ContextEnded, "", func(e *history.Event) { e.At = at(38.9) }),
 		change(history.Touched, "c2", func(e *history.Event) { e.Until = 0 }),
 	)
@@ -297,7 +297,7 @@ func TestLegalHistoryHolds(t *testing.T) {
 					At: at(40.256), Kind: history.Touched, Who: "c2", Node: 2, ID: id, Attachment: 2,
 					Asked: at(40.254),
 				},
-				history.Event{At: at(40.3), Kind: history.Heard, Who: "n1", Node: 2, Term: 2, Asked: at(40.3)},
+				history.Event{At: at(40.3), Kind: history.AnswerReceived, Who: "n1", Node: 2, Term: 2, Asked: at(40.3)},
 			))},
 		{"a slow round is waited for", "I2 silent", all(storm(37, 49), slowed(37, 49, 0.2, 2, 3), expires(41.4))},
 		{"the clock of another tracker runs from its start", "I8", all(
@@ -370,7 +370,7 @@ func failOver(h []history.Event) []history.Event {
 	return h
 }
 
-// TestFaultsExcuse shows what a fault excuses, and what it does not, when nothing is known of what leaders heard.
+// TestFaultsExcuse shows what a fault excuses, and what it does not, when the leaders' rounds are unknown.
 func TestFaultsExcuse(t *testing.T) {
 	tests := []struct {
 		name string
@@ -384,7 +384,7 @@ func TestFaultsExcuse(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			h := all(drop(history.ToldGone), drop(history.Decided), drop(history.Heard), storm(35, 50),
+			h := all(drop(history.LearntGone), drop(history.Decided), drop(history.AnswerReceived), storm(35, 50),
 				change(history.AppliedEnd, "", func(e *history.Event) { e.At = at(tt.end) }))(good())
 			var got []string
 			for _, v := range Check(sorted(h), bounds()).Violations {
@@ -397,7 +397,7 @@ func TestFaultsExcuse(t *testing.T) {
 	}
 }
 
-// mustFind checks a planted history. It wants a violation of an invariant whose text contains words.
+// mustFind checks a planted history. It wants a violation of an invariant with the given text.
 func mustFind(t *testing.T, h []history.Event, invariant, words string) {
 	t.Helper()
 	h = sorted(h)

@@ -15,7 +15,7 @@ const (
 	ReadLock  = "read lock"
 	Semaphore = "semaphore"
 	Election  = "election"
-	// Queue is the recipe of those who wait for an item, Item that of the claim of one.
+	// Queue is the recipe of workers that wait for an item, Item the claim of an item.
 	Queue = "queue"
 	Item  = "item"
 	// Once is the recipe of the job of a key.
@@ -25,30 +25,30 @@ const (
 // Permits is the number of permits of each semaphore.
 const Permits = 2
 
-// claims judges what recipes granted, by what their callers could know: a holder works while a context of its grant
-// lives, and what is the present holder's token a resource and the cluster say.
+// claims checks the grants of recipes from their callers' view: a holder works while a context of its grant lives; and
+// the resource and the cluster tell which token is the present holder's.
 type claims struct{ judge }
 
-// prize is what is known of the grants of one path.
+// prize is everything known about the grants of one path.
 type prize struct {
 	path string
 	// granted are the grants, in the order of time.
 	granted []history.Event
-	// asked is when each call was made, released when the cluster said that a grant was given up. Both by the name of the
-	// call.
+	// asked is when each call was made, released when the cluster answered that a grant was given up. Both by the name
+	// of the call.
 	asked, released map[string]time.Duration
-	// works are the contexts that lived, in the order of their beginnings.
+	// works are the contexts that lived, in the order of their starts.
 	works []work
-	// resource is what the resource took and refused, vouched what the cluster said of tokens.
+	// resource is what the resource accepted and refused, vouched the cluster's answers about tokens.
 	resource, vouched []history.Event
-	// forgone are the calls that were given nothing.
+	// forgone are the calls that ended without a grant.
 	forgone []history.Event
-	// lined is the newest look at each line.
+	// lined is the newest listing of each line.
 	lined map[string]history.Event
 	// callers are all clients that ever asked.
 	callers map[string]bool
 	breaks
-	// ceded are the grants that their holders gave up, and came to know that they had lost.
+	// ceded are the grants that their holders gave up, and found lost.
 	ceded []history.Event
 }
 
@@ -102,7 +102,7 @@ func (c claims) prizes() map[string]*prize {
 	return prizes
 }
 
-// note files one event. till is when the context ended of which it tells.
+// note records an event. till is the end of the context that the event starts.
 func (p *prize) note(e history.Event, till time.Duration) {
 	switch e.Kind { //nolint:exhaustive // the other kinds are not about claims, or only for the reader
 	case history.Awaits:
@@ -114,18 +114,18 @@ func (p *prize) note(e history.Event, till time.Duration) {
 		p.works = append(p.works, work{e, till})
 	case history.Broke:
 		p.breaks.note(e)
-	case history.Cedes:
+	case history.Released:
 		p.ceded = append(p.ceded, e)
 		if e.Text == "" {
 			p.released[e.Claim.Name] = e.At
 		}
 	case history.Stored, history.Fenced:
 		p.resource = append(p.resource, e)
-	case history.Vouched:
+	case history.FenceChecked:
 		p.vouched = append(p.vouched, e)
-	case history.Lined:
+	case history.QueueRead:
 		p.lined[e.Claim.Path] = e
-	case history.Forgoes:
+	case history.GaveUp:
 		p.forgone = append(p.forgone, e)
 	}
 }
@@ -141,8 +141,8 @@ func excludes(a, b history.Event) bool {
 	return !shared(a) || !shared(b)
 }
 
-// alone checks that no two holders work at the same time who exclude each other, unless the entry of the former one was
-// removed by somebody else: it works until it hears.
+// alone checks that two holders that exclude each other never work at the same time, unless the former holder's entry
+// was removed by another client: it works until it notices.
 func (c claims) alone(p *prize) {
 	for i, a := range p.works {
 		c.checked("I15 alone")
@@ -163,8 +163,8 @@ func (c claims) alone(p *prize) {
 	}
 }
 
-// permits checks that no more permits of a semaphore are worked under than there are, without those that others took
-// away.
+// permits checks that at most the semaphore's number of holders works, without those whose permits other clients
+// removed.
 func (c claims) permits(p *prize) {
 	var out []work
 	for _, w := range p.works {
@@ -187,8 +187,8 @@ func (c claims) permits(p *prize) {
 	}
 }
 
-// tokens checks I15: a grant has a higher token than each one before it that it excludes, and than each one that was
-// given before it was asked for. One whose entry was removed may be told of its grant behind the next.
+// tokens checks I15: a grant has a higher token than each earlier grant that it excludes, and than each grant that was
+// given before its request. If its entry was removed, the client may learn of its grant after the next grant.
 func (c claims) tokens(p *prize) {
 	for i, e := range p.granted {
 		for _, before := range p.granted[:i] {
@@ -206,8 +206,8 @@ func (c claims) tokens(p *prize) {
 	}
 }
 
-// fenced checks what the resource did with writes: it takes none with a token below one that it has seen, and refuses
-// only those; it refuses no holder whose context lives, unless its entry was removed.
+// fenced checks the resource: it accepts no write with a token below a seen token, and refuses only such writes; it
+// refuses no holder whose context lives, unless its entry was removed.
 func (c claims) fenced(p *prize) {
 	var newest tree.Stamp
 	for _, e := range p.resource {
@@ -235,8 +235,9 @@ func (c claims) fenced(p *prize) {
 	}
 }
 
-// vouched checks what the cluster said of a token: it holds while a context of its grant lives; not any more when the
-// cluster had said that it was given up or taken away, or another was given what it excludes.
+// vouched checks the cluster's answers about a token: the token is valid while a context of its grant lives; it is
+// invalid after the cluster has confirmed that the grant was given up or removed, or another client got a grant that it
+// excludes.
 func (c claims) vouched(p *prize, e history.Event) {
 	token := e.Claim.Token
 	works := !p.before(token, e.At) && slices.ContainsFunc(p.works, func(w work) bool {
@@ -261,8 +262,8 @@ func (c claims) vouched(p *prize, e history.Event) {
 	}
 }
 
-// forgone checks that a call comes back with nothing only for a reason: its caller's, that somebody else removed its
-// entry, or the end of its session, of which the client may not know yet.
+// forgone checks that a call ends without a grant only for a reason: its caller's, the removal of its entry by another
+// client, or the end of its session, which the client may not know yet.
 func (c claims) forgone(p *prize) {
 	for _, e := range p.forgone {
 		c.checked("forgone")
@@ -293,7 +294,7 @@ func (c claims) turns(p *prize) {
 	}
 }
 
-// left checks that nobody stands in a line when nobody wants anything any more.
+// left checks that lines are empty when all clients have stopped.
 func (c claims) left(p *prize) {
 	for _, e := range p.lined {
 		c.checked("line")

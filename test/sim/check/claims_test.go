@@ -26,32 +26,32 @@ func claimed(k history.Kind, seconds float64, name, recipe string, token uint64)
 	return history.Event{At: at(seconds), Kind: k, Who: who, ID: session.ID(token), Claim: c}
 }
 
-// held returns the events of a grant: asked for, given and worked under until its context ends, and given up. Moments
-// are those of the first three.
+// held returns the events of a grant: request, grant and work until its context ends, and release. Moments are those of
+// the first three.
 func held(name, recipe string, token uint64, moments [3]float64) []history.Event {
 	asked, granted, rests := moments[0], moments[1], moments[2]
 	return []history.Event{
 		claimed(history.Awaits, asked, name, recipe, 0), claimed(history.Granted, granted, name, recipe, token),
 		claimed(history.Works, granted, name+".1", recipe, token),
 		claimed(history.Rests, rests, name+".1", recipe, token),
-		claimed(history.Cedes, rests+0.1, name, recipe, token),
+		claimed(history.Released, rests+0.1, name, recipe, token),
 	}
 }
 
-// contest is a history of claims in which nothing is wrong: three clients hold a lock one after the other, two read a
-// book before a third writes to it, and three share two permits.
+// contest is a correct history of claims: three clients hold a lock one after the other, two read a book before a third
+// writes to it, and three share two permits.
 func contest() map[string][]history.Event {
 	vouched := func(seconds float64) history.Event {
-		e := claimed(history.Vouched, seconds, "p1/m1", Lock, 10)
+		e := claimed(history.FenceChecked, seconds, "p1/m1", Lock, 10)
 		e.Asked, e.Claim.Holds = e.At-at(0.2), seconds < 13
 		return e
 	}
 	fenced := claimed(history.Fenced, 14.5, "p1/m1", Lock, 10)
 	fenced.Claim.Newest = tree.StampAt(13, 1)
-	lined := history.Event{At: at(45), Kind: history.Lined, Who: "p1", Claim: &history.Claim{Path: "/" + Lock}}
-	forgone := claimed(history.Forgoes, 17, "p3/m3", Lock, 0)
+	lined := history.Event{At: at(45), Kind: history.QueueRead, Who: "p1", Claim: &history.Claim{Path: "/" + Lock}}
+	forgone := claimed(history.GaveUp, 17, "p3/m3", Lock, 0)
 	forgone.Text = "context deadline exceeded"
-	waiter := claimed(history.Forgoes, 27.5, "p3/o3", Election, 0)
+	waiter := claimed(history.GaveUp, 27.5, "p3/o3", Election, 0)
 	waiter.Text, waiter.Unknown, waiter.Claim.Broken = "entry was removed", true, true
 	broke := func(name string, token uint64, seconds float64) history.Event {
 		return history.Event{
@@ -83,7 +83,7 @@ func contest() map[string][]history.Event {
 		"broke":   {broke("p1/o1", 25, 27), broke("p3/o3", 27, 27)},
 		"healed":  {{At: at(9), Kind: history.Healed}, {At: at(80), Kind: history.Finished}},
 	}
-	h["o1"][4].Text, h["o1"][4].Claim.Broken = "entry was removed", true // Cedes
+	h["o1"][4].Text, h["o1"][4].Claim.Broken = "entry was removed", true // Released
 	return h
 }
 
@@ -187,7 +187,7 @@ func TestClaims(t *testing.T) {
 		}},
 		{"a waiter is broken by nobody", "liveness", func(h map[string][]history.Event) { h["broke"] = h["broke"][:1] }},
 		{"a broken holder is vouched for", "I15", func(h map[string][]history.Event) {
-			e := claimed(history.Vouched, 27.09, "p1/o1", Election, 25)
+			e := claimed(history.FenceChecked, 27.09, "p1/o1", Election, 25)
 			e.Asked, e.Claim.Holds = at(27.05), true
 			h["vouched"] = append(h["vouched"], e)
 		}},
@@ -226,7 +226,7 @@ func TestClaimsInDoubt(t *testing.T) {
 			h["froze"] = []history.Event{{At: at(28.8), Asked: at(26.9), Kind: history.Froze, Who: "p1"}}
 		}},
 		{"a holder is disowned, for somebody is removing its entry", func(h map[string][]history.Event) {
-			e := claimed(history.Vouched, 26.9, "p1/o1", Election, 25)
+			e := claimed(history.FenceChecked, 26.9, "p1/o1", Election, 25)
 			e.Asked = at(26.8)
 			h["vouched"] = append(h["vouched"], e)
 		}},

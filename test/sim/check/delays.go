@@ -8,14 +8,14 @@ import (
 	"holdfast/tree"
 )
 
-// delays checks lock-delays by the log clock (F2 of the tree): when a session expires whose entry lingers, nobody is
-// given what it excludes until that clock has gone on by the delay, and soon afterwards the entry is gone. An entry that
-// was removed makes way at once.
+// delays checks lock-delays by the log clock (H2 lock-delay): when a session with a lock-delay expires, no client gets
+// a grant that its grant excludes until that clock has advanced by the delay, and soon afterwards the entry is gone. An
+// entry that was removed makes way at once.
 func (c uses) delays() {
 	prizes := claims{c.judge}.prizes()
 	for _, p := range prizes {
 		for _, e := range p.granted {
-			if _, released := p.released[e.Claim.Name]; e.Claim.Linger == 0 || released {
+			if _, released := p.released[e.Claim.Name]; e.Claim.LockDelay == 0 || released {
 				continue
 			}
 			if left, expired, ok := c.leftBehind(e); ok {
@@ -41,11 +41,11 @@ func (c uses) leftBehind(e history.Event) (left stay, expired moment, ok bool) {
 	return left, expired, ok
 }
 
-// over checks that the entry of a grant whose session expired is gone in time (D5): once its delay is over, the leader
-// finds it when it looks next. After a fault the log clock may have lost time, which ends with the last fault. In a
-// freeze it stands.
+// over checks that the entry of a grant whose session expired is gone in time (D5 TTLs and containers): once its delay
+// is over, the leader finds the entry at its next check. After a fault the log clock may have lost time, which ends
+// with the last fault. In a freeze it stands.
 func (c uses) over(e history.Event, left stay, expired moment) {
-	long := e.Claim.Linger + c.bounds.Reap + c.bounds.Commit
+	long := e.Claim.LockDelay + c.bounds.Reap + c.bounds.Commit
 	by := expired.at + long
 	if !c.calm(expired.at, by) {
 		by = behind(max(expired.at, c.healed), c.bounds.Settle+long)
@@ -56,13 +56,13 @@ func (c uses) over(e history.Event, left stay, expired moment) {
 	c.checked("lock-delay over")
 	if gone := c.times[left.gone.Index()].at; left.gone == 0 || gone > by {
 		c.fail("lock-delay", e.ID, by, "%s is there, and its session expired at %.4fs, with a delay of %v: %s", left.path,
-			expired.at.Seconds(), e.Claim.Linger, history.Line(e))
+			expired.at.Seconds(), e.Claim.LockDelay, history.Line(e))
 	}
 }
 
-// delay checks the grants behind one whose session expired while it was held.
+// delay checks the grants after a grant whose session expired while it was held.
 func (c uses) delay(p *prize, e history.Event, expired moment) {
-	due, until := expired.clock+e.Claim.Linger, c.reaches(expired.clock+e.Claim.Linger)
+	due, until := expired.clock+e.Claim.LockDelay, c.reaches(expired.clock+e.Claim.LockDelay)
 	for _, next := range p.granted {
 		if next.Claim.Token <= e.Claim.Token || !excludes(e, next) || p.before(e.Claim.Token, next.At) {
 			continue
@@ -75,7 +75,7 @@ func (c uses) delay(p *prize, e history.Event, expired moment) {
 	}
 }
 
-// reaches returns when the log clock first reached what it says.
+// reaches returns when the log clock first reached a value.
 func (c uses) reaches(clock time.Duration) time.Duration {
 	first := forever
 	for _, m := range c.times {

@@ -17,30 +17,33 @@ type early struct{ judge }
 // entry, which may be applied much later or never.
 //
 // Let Y lead term t. At d it decides about a session of timeout T, whose owner is X under attachment a. Everything
-// below holds on Y's clock, which never runs faster than time and stands while no round is good (A1). So each "full
-// timeout" is T plus the time for which the clock stood in it; the second part is I8. A decision needs due =
-// max(deadline, V(X)+T) <= clock. V and the deadline give the session these grounds to live on:
+// below holds on Y's clock, which never runs faster than time and stands while no round is good (A1 accountable clock).
+// So each "full timeout" is T plus the time for which the clock stood in it; the second part is I8. A decision needs
+// due = max(deadline, V(X)+T) <= clock. V and the deadline give the session these grounds to live on:
 //
-//   - thaw: a freeze was over at f, and Y's node applied that: d >= f + T (Y3).
-//   - term: Y's tracker began at b, after Y had applied an entry of its term (R5, E1): d >= b + T.
-//   - move: if term t made a, Y's tracker took the move as a touch at the moment m at which Y applied it (S2): d >= m +
-//     T.
+//   - thaw: a freeze was over at f, and Y's node applied that: d >= f + T (Y3 freeze).
+//   - term: Y's tracker began at b, after Y had applied an entry of its term (R5 start of a tracker, E1 full timeout
+//     after a change of leader): d >= b + T.
+//   - move: if term t made a, Y's tracker took the move as a touch at the moment m at which Y applied it (S2 opens and
+//     moves are touches): d >= m + T.
 //   - process: if X answered a heartbeat that was sent after X's process began, Y knew since when X can vouch (E1): d
 //     >= start + T.
 //   - touch: the client sent a touch at k, and X answered it at k', so X's table had it by k'. Let Y, before d, take in
 //     a whole answer of X to a heartbeat that was sent at or after k'. The touch was in that answer or an earlier one
-//     of the stream (T1); or in one of a former stream, and then in the complete first answer of this stream (T3). Y
-//     takes the touch: X owns the session, and X, which serves a, has applied it (T5). The age of the touch is exact
-//     (T4): d >= k + T. If X lost the touch by a restart, the answer says so: V >= start > k (E1). A touch that only a
-//     former leader heard needs no ground of its own: the term is later.
-//   - word (E2): if X was not lost at d, X has answered the good round that lets the session expire, and that round
-//     began at or after due. So everything known before X's last answered heartbeat was due when that heartbeat was
-//     sent, and everything that came with the answer was due when Y took it in. X is lost only if V is the moment of
-//     its silence, which is after s, when Y last heard of X: d >= s + T (E1). Before that moment X's word is needed.
-//     This ground catches an expiry without X's word, and one that counts a lost owner's silence from too early.
+//     of the stream (T1 atomic swap); or in one of a former stream, and then in the complete first answer of this
+//     stream (T3 ordered streams). Y takes the touch: X owns the session, and X, which serves a, has applied it (T5 a
+//     touch moves the deadline). The age of the touch is exact (T4 age of a touch): d >= k + T. If X lost the touch by
+//     a restart, the answer says so: V >= start > k (E1). A touch that only a former leader heard needs no ground of
+//     its own: the term is later.
+//   - word (E2 the owner answers first): if X was not lost at d, X has answered the good round that lets the session
+//     expire, and that round began at or after due. So everything known before X's last answered heartbeat was due when
+//     that heartbeat was sent, and everything that came with the answer was due when Y took it in. X is lost only if V
+//     is the moment of its silence, which is after s, when Y last heard of X: d >= s + T (E1). Before that moment X's
+//     word is needed. This ground catches an expiry without X's word, and one that counts a lost owner's silence from
+//     too early.
 //
-// At d, Y knows what it took in strictly before d. The order of what came at d itself is not known, so it counts only
-// in Y's favour.
+// At d, Y knows the answers that arrived strictly before d. The order of events at d itself is unknown, so they only
+// count in Y's favour.
 func (c early) check(l *life) {
 	c.calmly(l)
 	c.certified(l)
@@ -56,7 +59,7 @@ func (c early) check(l *life) {
 	}
 }
 
-// calmly checks I1 without the leader's evidence: in a calm cluster a touch that was taken keeps the session for a full
+// calmly checks I1 without the leader's evidence: in a calm cluster an accepted touch keeps the session for a full
 // timeout.
 func (c early) calmly(l *life) {
 	end, ok := l.expired()
@@ -75,8 +78,8 @@ func (c early) calmly(l *life) {
 	}
 }
 
-// certified checks that an expiry rests on a decision of its own term about the attachment that it ended (E3). It also
-// checks the expiry's certificate.
+// certified checks that an expiry follows from a decision of its own term about the attachment that it ended (E3
+// ordered closes). It also checks the expiry's certificate.
 func (c early) certified(l *life) {
 	end, ok := l.expired()
 	if !ok {
@@ -110,7 +113,7 @@ func (c early) certified(l *life) {
 		cert.Term)
 }
 
-// ruling is the judgement of one decision.
+// ruling is the check of one decision.
 type ruling struct {
 	c     early
 	l     *life
@@ -152,7 +155,7 @@ func (r *ruling) wrong(g ground, moment time.Duration) (invariant, what string) 
 	return "", ""
 }
 
-// grounds checks every ground except the owner's word.
+// grounds checks every ground except the owner's answers.
 func (r *ruling) grounds() {
 	at := r.d.At
 	r.holds(r.term(), at)
@@ -214,7 +217,7 @@ func (r *ruling) touch(heard []hearing) (ground, bool) {
 	return ground{"touch", newest.Asked, h.at, "a touch of " + newest.Who + " that it had been told of"}, true
 }
 
-// word checks E2: unless the owner may have been lost, a decision needs the owner's word.
+// word checks E2: unless the owner may have been lost, a decision needs the owner's answer.
 func (r *ruling) word() {
 	lost := r.t.began
 	if heard := r.t.before(r.owner, r.d.At); len(heard) > 0 {
@@ -238,7 +241,7 @@ func (r *ruling) word() {
 	}
 }
 
-// counted is a ground, and the moment by which it must have had its timeout.
+// counted is a ground, and the moment by which its timeout must be over.
 type counted struct {
 	ground ground
 	moment time.Duration

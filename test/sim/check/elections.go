@@ -12,27 +12,27 @@ import (
 type elections struct{ judge }
 
 const (
-	// unrest is how long other faults may still cost a leader after their end.
+	// unrest is how long after their end other faults may still cost a leader.
 	unrest = 6 * time.Second
-	// aftermath is how long a fault of connections may still cost a leader after its end: an election that it began
-	// would be over.
+	// aftermath is how long after its end a fault of connections may still cost a leader: an election that started
+	// during it would be over.
 	aftermath = 1500 * time.Millisecond
-	// quick bounds the time from the end of a leader's process to the next leader. Survivors whose links are slow may
-	// wait until a bond has ended (F3).
+	// quick bounds the time from the end of a leader's process to the next leader. Survivors with slow links may wait
+	// until a bond has ended (F3 one backing at a time).
 	quick = time.Second
 	// handsOver is after how long without a good round a leader hands over: the stall limit of the simulation's nodes.
 	handsOver = 3 * time.Second
 )
 
-// check judges each fault that only ended processes and connections, or refused new ones, while nothing else was amiss.
-// Then it is known which voters may find the leader gone.
+// check checks each fault that only ended processes and connections, or refused new ones, without other faults around
+// it. Then it is known which voters may find the leader gone.
 func (c elections) check() {
 	for _, s := range c.disturbed {
 		if !s.clean || s.open {
 			continue
 		}
 		before, ok := c.leads(s.from)
-		if !ok || before.At > s.from-unrest || s.from < c.patience {
+		if !ok || before.At > s.from-unrest || s.from < c.calmAfter {
 			continue
 		}
 		if at := slices.IndexFunc(c.stopped[before.Who], s.has); at >= 0 {
@@ -43,8 +43,9 @@ func (c elections) check() {
 	}
 }
 
-// replaced checks that another leads soon after the leader's process has ended, in the next term, if a quorum of
-// the others was well (F4). Two terms would mean that two voters stood, and the second deposed the first (F3).
+// replaced checks that another leads soon after the leader's process has ended, in the next term, if a quorum of the
+// others was well (F4 immediate election). Two terms would mean that two voters stood, and the second deposed the first
+// (F3).
 func (c elections) replaced(before history.Event, died time.Duration) {
 	till := died + quick
 	of, same := c.electorate(died-unrest, till)
@@ -65,8 +66,8 @@ func (c elections) replaced(before history.Event, died time.Duration) {
 	c.oneTerm(before, died, next)
 }
 
-// oneTerm checks that the next leader leads the next term, and is deposed by nobody (F3). The end of a process that may
-// have led meanwhile explains one more term.
+// oneTerm checks that the next leader leads the next term, and is not deposed (F3). The end of a process that may have
+// led meanwhile explains one more term.
 func (c elections) oneTerm(before history.Event, died time.Duration, next []history.Event) {
 	for _, e := range next {
 		most := before.Term + 1
@@ -86,7 +87,8 @@ func (c elections) oneTerm(before history.Event, died time.Duration, next []hist
 }
 
 // kept checks that a leader leads on that lives, and can make new connections to as many nodes as a quorum needs: with
-// all connections reset (F1), a minority refused (F2), or a minority ended.
+// all connections reset (F1 the leader is found gone), a minority refused (F2 a majority confirms), or a minority
+// ended.
 func (c elections) kept(leader history.Event, s span) {
 	till := s.till + aftermath
 	of, same := c.electorate(s.from-unrest, till)
@@ -114,8 +116,8 @@ func (c elections) kept(leader history.Event, s span) {
 	}
 }
 
-// unanswered reports whether a leader had no good round for as long before a moment that it hands over by itself: its
-// connections were reset so often that no round came to its end.
+// unanswered reports whether a leader had no good round for so long before a moment that it transfers leadership: its
+// connections were reset so often that no round ended.
 func (c elections) unanswered(leader history.Event, moment time.Duration) bool {
 	t := c.terms[leader.Term]
 	if t == nil {
@@ -140,8 +142,8 @@ func (c elections) clear(from, till time.Duration) bool {
 	return !slices.ContainsFunc(c.disturbed, func(s span) bool { return !s.clean && s.overlaps(from, till) })
 }
 
-// size returns the number of voters, or of all nodes if the voters are not known. quorumOf is for voters of whom a
-// quorum is needed.
+// size returns the number of voters, or of all nodes if the voters are unknown. quorumOf is the size of a quorum of
+// voters.
 func (c elections) size(of []session.Node) int {
 	if of == nil {
 		return len(c.names)
@@ -220,7 +222,7 @@ func (n *nodes) resetting(who string, from, till time.Duration) bool {
 	return false
 }
 
-// refuse and admit file that dials of a host to another are refused, and that they are refused no more.
+// refuse and admit record that dials from a host to another are refused, and no longer refused.
 func (n *nodes) refuse(e history.Event) {
 	p := pair{e.Who, e.Text}
 	n.refusals[p] = append(n.refusals[p], span{from: e.At, open: true})

@@ -39,10 +39,10 @@ func broke(from, till float64, clean bool) []history.Event {
 	}
 }
 
-// happens is what happens in a history, in groups.
+// happens are the events of a history, in groups.
 type happens [][]history.Event
 
-// verdictOf is a history, and what the judge says of it.
+// verdictOf is a history with the judge's verdict.
 type verdictOf struct {
 	happens happens
 	// judged is the counted case, "" for none; wrong the violated rule, "" for none.
@@ -66,7 +66,7 @@ func successions() map[string]verdictOf {
 		for _, seconds := range []float64{40, last} {
 			for n := range 3 {
 				all = append(all, history.Event{
-					Kind: history.Heard, At: at(seconds), Who: "n1", Node: session.Node(n + 1), Term: 2, Asked: at(seconds),
+					Kind: history.AnswerReceived, At: at(seconds), Who: "n1", Node: session.Node(n + 1), Term: 2, Asked: at(seconds),
 				})
 			}
 		}

@@ -10,11 +10,12 @@ import (
 	"holdfast/tree"
 )
 
-// entries judges what clients wrote to the tree and were shown of it (I9, I12, I13, I15 of docs/tree.md). The stamps of
-// answered writes give their order. Each write has data of its own, and nobody deletes an entry.
+// entries checks clients' writes and reads of the tree (I9 once, I12 no orphans, I13 no step back, I15 fences of
+// docs/tree.md). The stamps of answered writes give their order. Each write has different data, and entries are never
+// deleted.
 type entries struct{ judge }
 
-// line is what is known of one path.
+// line is everything known about one path.
 type line struct {
 	// wrote are the answered writes that took effect, in the order of their stamps. refused are the others.
 	wrote, refused []history.Event
@@ -49,7 +50,7 @@ func (c entries) lines() map[string]*line {
 		switch {
 		case e.Kind == history.WriteLost:
 			l.doubts[e.Entry.Data] = true
-		case e.Kind == history.Looked:
+		case e.Kind == history.TreeRead:
 			l.looked = append(l.looked, e)
 		case e.Entry.Refused != 0:
 			l.refused = append(l.refused, e)
@@ -72,7 +73,7 @@ func byStamp(a, b history.Event) int { return cmp.Compare(a.Entry.Stamp, b.Entry
 //   - R4: a linearizable read shows all that any client had been told when it was sent.
 func (c entries) stamps() {
 	wrote, told := make(map[tree.Stamp]history.Event), make(map[string]tree.Stamp)
-	var highest []history.Event // each with a higher stamp than those before it
+	var highest []history.Event // each with a higher stamp than those before
 	for _, e := range c.entries {
 		if e.Kind == history.WriteLost {
 			continue
@@ -99,7 +100,7 @@ func (c entries) stamps() {
 	}
 }
 
-// toldBefore returns the highest stamp that was told before a moment.
+// toldBefore returns the highest stamp that a client had received before a moment.
 func toldBefore(highest []history.Event, at time.Duration) tree.Stamp {
 	n, _ := slices.BinarySearchFunc(highest, at, func(e history.Event, at time.Duration) int {
 		return cmp.Compare(e.At, at)
@@ -136,7 +137,7 @@ func (c entries) sequences() {
 	}
 }
 
-// versions checks I9: each write that took effect raised the version by one, and no other has but those in doubt.
+// versions checks I9: each write that took effect raised the version by one, and besides them only writes in doubt did.
 func (c entries) versions(l *line) {
 	missing := 0
 	for i, e := range l.wrote {
@@ -161,7 +162,7 @@ func (c entries) versions(l *line) {
 	}
 }
 
-// refusals checks I9: a set is refused for its version only if the entry had another one. Writes in doubt may have
+// refusals checks I9: a set is refused for its version only if the entry had another version. Writes in doubt may have
 // changed it.
 func (c entries) refusals(l *line) {
 	for _, e := range l.refused {
@@ -190,8 +191,8 @@ func (l *line) last(stamp tree.Stamp) (history.Event, bool) {
 	return l.wrote[n-1], true
 }
 
-// shown checks a read: it shows the last write up to its stamp (I13), or a later one in doubt; an ephemeral as long as
-// its owner lives (I12).
+// shown checks a read: it shows the last write up to its stamp (I13 no step back), or a later write in doubt; an
+// ephemeral as long as its owner lives (I12 no orphans).
 func (c entries) shown(l *line, e history.Event) {
 	last, wrote := l.last(e.Entry.Stamp)
 	if !e.Entry.Exists {
@@ -218,7 +219,7 @@ func (c entries) shown(l *line, e history.Event) {
 	}
 }
 
-// absent checks a read that did not find what was written: an ephemeral whose owner has ended.
+// absent checks a read that did not find a written entry: an ephemeral whose owner has ended.
 func (c entries) absent(last, e history.Event) {
 	owner := c.lives[e.ID]
 	c.checked("I12 absent")

@@ -24,7 +24,7 @@ func garden() []history.Event {
 		})
 	}
 	read := func(index uint64, data string, modified uint64) history.Event {
-		return stamped(history.Looked, "s2", index, history.Entry{
+		return stamped(history.TreeRead, "s2", index, history.Entry{
 			Path: "/c", Data: data, Exists: true, Stat: tree.Stat{Modified: tree.StampAt(modified, 1)}, Linearizable: true,
 		})
 	}
@@ -44,8 +44,8 @@ func garden() []history.Event {
 	return []history.Event{
 		made, read(31, "a", 30), set(32, "b", 1), refused, read(34, "b", 32), read(35, "b", 32),
 		own(stamped(history.Wrote, "s1", 36, history.Entry{Path: "/e", Data: "e", Expected: tree.Any})),
-		own(stamped(history.Looked, "s2", 38, there)), end,
-		own(stamped(history.Looked, "s2", 41, history.Entry{Path: "/e"})),
+		own(stamped(history.TreeRead, "s2", 38, there)), end,
+		own(stamped(history.TreeRead, "s2", 41, history.Entry{Path: "/e"})),
 		numbered(42, "/l/x-0000000000"), numbered(43, "/l/x-0000000001"),
 	}
 }

@@ -10,38 +10,38 @@ import (
 	"holdfast/tree"
 )
 
-// watches judges what watches were told (I11, I13 of docs/tree.md) by what the replicas recorded: each watch from its
-// beginning to its end, by exact replay.
+// watches checks the events of watches (I11 no event missing, I13 no step back of docs/tree.md) by exact replay of the
+// replicas' records: each watch from its start to its end.
 type watches struct {
 	judge
-	tree *grown
+	tree *watchedTree
 }
 
-// watch is what is known of one watch.
+// watch is everything known about one watch.
 type watch struct {
 	began history.Event
-	// told are WatchHeard, WatchLost and WatchTold, in the order in which they came.
-	told []history.Event
-	// hidden is what the watch matches and its client may not read (V8).
+	// watchEvents are WatchReceived, WatchLost and WatchProgress, in their order.
+	watchEvents []history.Event
+	// hidden are matching events that the watch's client may not read (V8 events need READ).
 	hidden []due
 }
 
-// oneShot reports whether the watch hears once.
+// oneShot reports whether the watch fires once.
 func (w *watch) oneShot() bool {
 	specs := w.began.Watched.Specs
 	return len(specs) > 0 && specs[0].Kind.OneShot()
 }
 
-// due is all that a watch is to be told of one stamp.
+// due are the events of one stamp that a watch must receive.
 type due struct {
 	stamp tree.Stamp
-	// what are the events in their order, heard those that were told. An event may be due more than once: a transaction
+	// what are the events in order, received those that were delivered. An event may be due more than once: a transaction
 	// may set an entry twice.
-	what, heard []string
+	what, received []string
 }
 
 func (c watches) check() {
-	c.tree = growth(c.grown)
+	c.tree = newWatchedTree(c.treeChanges)
 	c.states()
 	c.reads()
 	c.mirrors()
@@ -61,10 +61,10 @@ func (c watches) check() {
 	}
 }
 
-// watched files what was told by watch, in the order of their beginnings.
+// watched collects the events by watch, in the order of their starts.
 func (c watches) watched() (all []*watch) {
 	byName := make(map[string]*watch)
-	for _, e := range c.told {
+	for _, e := range c.watchEvents {
 		name := e.Watched.Name
 		w := byName[name]
 		switch {
@@ -75,15 +75,15 @@ func (c watches) watched() (all []*watch) {
 		case e.Kind == history.WatchBegan:
 			c.fail("I11", 0, e.At, "begins twice: %s", history.Line(e))
 		case w == nil:
-			c.fail("I11", 0, e.At, "told before the watch was in place: %s", history.Line(e))
+			c.fail("I11", 0, e.At, "delivered before the watch was set: %s", history.Line(e))
 		default:
-			w.told = append(w.told, e)
+			w.watchEvents = append(w.watchEvents, e)
 		}
 	}
 	return all
 }
 
-// due returns what a lasting watch is to be told (V1, V2).
+// due returns the events that a lasting watch must receive (V1 kinds of watches, V2 each event once).
 func (c watches) due(w *watch) (all []due) {
 	for _, change := range c.tree.changes {
 		for _, e := range eventsOf(change) {
@@ -95,13 +95,13 @@ func (c watches) due(w *watch) (all []due) {
 	return all
 }
 
-// matches reports whether a watch is for an event, whoever may read.
+// matches reports whether a watch matches an event, ignoring access lists.
 func (w *watch) matches(e tree.Event) bool {
 	return e.Stamp > w.began.Watched.Stamp &&
 		slices.ContainsFunc(w.began.Watched.Specs, func(s tree.WatchSpec) bool { return hears(s, e) })
 }
 
-// withEvent adds an event, which is not below the last one, to what is due.
+// withEvent adds an event, which is not below the last event, to the due events.
 func withEvent(all []due, e tree.Event) []due {
 	if n := len(all); n == 0 || all[n-1].stamp != e.Stamp {
 		all = append(all, due{stamp: e.Stamp})
@@ -114,7 +114,7 @@ func withEvent(all []due, e tree.Event) []due {
 // named returns an event without its stamp.
 func named(e tree.Event) string { return e.Path + " " + e.Kind.String() }
 
-// eventsOf returns what a change is for those that watch the entry, and for those that watch the one above.
+// eventsOf returns a change's events for watchers of the entry, and for watchers of its parent.
 func eventsOf(c tree.Change) []tree.Event {
 	e := tree.Event{Stamp: c.Stamp, Path: c.Path}
 	switch c.Kind {
@@ -129,7 +129,7 @@ func eventsOf(c tree.Change) []tree.Event {
 	return []tree.Event{e, {Stamp: c.Stamp, Kind: tree.ChildrenChanged, Path: tree.Parent(c.Path)}}
 }
 
-// hears reports whether a watch is told of an event as it happens; a one-shot, if it has not heard before.
+// hears reports whether a watch receives an event as it happens; a one-shot, if it has not fired before.
 func hears(s tree.WatchSpec, e tree.Event) bool {
 	if e.Path == s.Path {
 		switch s.Kind {
@@ -148,8 +148,8 @@ func hears(s tree.WatchSpec, e tree.Event) bool {
 	return s.Kind == tree.WatchRecursive && e.Kind != tree.ChildrenChanged && tree.Below(e.Path, s.Path)
 }
 
-// moves returns what watches of sessions are to be told (V8): of each entry what the process has recorded that recorded
-// most. One may have been killed in the middle. The stamp is the lowest of the entry.
+// moves returns the events that watches of sessions must receive (V8): of each entry, from the process that has
+// recorded most, because another may have been killed in the middle. The stamp is the lowest of the entry.
 func (c watches) moves() (all []due) {
 	type process struct {
 		who   string
@@ -188,13 +188,13 @@ func sessionChange(e history.Event, ended bool) string { //nolint:revive // flag
 	return fmt.Sprintf("%s attachment %d", e.ID, e.Attachment)
 }
 
-// after returns a copy of what is due above a stamp.
+// after returns a copy of the due events above a stamp.
 func after(all []due, stamp tree.Stamp) []due {
 	n, _ := slices.BinarySearchFunc(all, stamp, func(d due, s tree.Stamp) int { return cmp.Compare(d.stamp, s) })
 	return slices.Clone(all[n:])
 }
 
-// sessionNamed returns what a watch of sessions has heard, without its stamp.
+// sessionNamed returns the event of a watch of sessions, without its stamp.
 func sessionNamed(e history.Event) string {
 	return sessionChange(e, e.Watched.Session == session.Ended)
 }

@@ -12,8 +12,8 @@ import (
 
 // watchedHistory builds a history of watches. Each event is a second after the one before.
 type watchedHistory struct {
-	events []history.Event
-	grown  []history.Event
+	events      []history.Event
+	watchedTree []history.Event
 }
 
 func (h *watchedHistory) add(e history.Event) {
@@ -26,9 +26,9 @@ func (h *watchedHistory) grows(index uint64, changes ...tree.Change) {
 	for i := range changes {
 		changes[i].Stamp = tree.StampAt(index, 1)
 	}
-	e := history.Event{Kind: history.TreeGrew, Who: "n1", Index: index, Grown: &history.Grown{Changes: changes}}
-	h.grown = append(h.grown, e)
-	e.Grown.Entries = growth(h.grown).standing(end(index))
+	e := history.Event{Kind: history.TreeChanged, Who: "n1", Index: index, Grown: &history.Grown{Changes: changes}}
+	h.watchedTree = append(h.watchedTree, e)
+	e.Grown.Entries = newWatchedTree(h.watchedTree).standing(end(index))
 	h.add(e)
 }
 
@@ -39,7 +39,7 @@ func (h *watchedHistory) begins(name string, stamp tree.Stamp, specs ...tree.Wat
 }
 
 func (h *watchedHistory) hears(name string, index uint64, kind tree.EventKind, path string) {
-	h.add(history.Event{Kind: history.WatchHeard, Who: "o1", Watched: &history.Watched{
+	h.add(history.Event{Kind: history.WatchReceived, Who: "o1", Watched: &history.Watched{
 		Name: name, Event: tree.Event{Stamp: tree.StampAt(index, 1), Kind: kind, Path: path},
 	}})
 }
@@ -51,7 +51,7 @@ func (h *watchedHistory) told(kind history.Kind, name string, stamp tree.Stamp) 
 }
 
 func (h *watchedHistory) views(kind history.Kind, path string, stamp, waited tree.Stamp) {
-	l := growth(h.grown).at(path, stamp)
+	l := newWatchedTree(h.watchedTree).at(path, stamp)
 	h.add(history.Event{
 		Kind: kind, Who: "o1", Entry: &history.Entry{Path: path, Stamp: stamp, Exists: l.there, Stat: l.stat},
 		Watched: &history.Watched{Name: "m", Stamp: waited},
@@ -77,34 +77,34 @@ func orchard() []history.Event {
 	h.hears("all", 12, tree.DataChanged, "/w/a")
 	h.told(history.WatchLost, "all", end(14))
 	h.hears("all", 15, tree.EntryDeleted, "/w/a/x")
-	h.told(history.WatchTold, "all", end(15))
+	h.told(history.WatchProgress, "all", end(15))
 	h.hears("all", 16, tree.DataChanged, "/w/a")
-	h.told(history.WatchTold, "all", end(17))
+	h.told(history.WatchProgress, "all", end(17))
 
 	h.begins("each", end(11), tree.WatchSpec{Path: "/w", Kind: tree.WatchRecursive})
 	h.hears("each", 12, tree.DataChanged, "/w/a")
 	h.hears("each", 12, tree.EntryCreated, "/w/a/x")
 	h.hears("each", 12, tree.DataChanged, "/w/a")
 	h.hears("each", 13, tree.DataChanged, "/w/a")
-	h.told(history.WatchTold, "each", end(13))
+	h.told(history.WatchProgress, "each", end(13))
 
 	h.begins("own", end(13), tree.WatchSpec{Path: "/w/a", Kind: tree.WatchPersistent})
 	h.hears("own", 14, tree.DataChanged, "/w/a")
 	h.hears("own", 15, tree.ChildrenChanged, "/w/a")
-	h.told(history.WatchTold, "own", end(15))
+	h.told(history.WatchProgress, "own", end(15))
 
 	h.begins("data", end(12), tree.WatchSpec{Path: "/w/a", Kind: tree.WatchData})
-	h.told(history.WatchTold, "data", end(12))
+	h.told(history.WatchProgress, "data", end(12))
 	h.hears("data", 13, tree.DataChanged, "/w/a")
 	h.begins("child", end(12), tree.WatchSpec{Path: "/w/a", Kind: tree.WatchChild})
-	h.told(history.WatchTold, "child", end(14))
+	h.told(history.WatchProgress, "child", end(14))
 	h.hears("child", 15, tree.ChildrenChanged, "/w/a")
 	h.begins("gone", end(12), tree.WatchSpec{Path: "/w/a/x", Kind: tree.WatchData})
-	h.add(history.Event{Kind: history.WatchHeard, Who: "o1", Watched: &history.Watched{ // judged by the tree
+	h.add(history.Event{Kind: history.WatchReceived, Who: "o1", Watched: &history.Watched{ // judged by the tree
 		Name: "gone", Event: tree.Event{Stamp: end(16), Kind: tree.EntryDeleted, Path: "/w/a/x"},
 	}})
 	h.begins("none", end(12), tree.WatchSpec{Path: "/w/b", Kind: tree.WatchExists})
-	h.told(history.WatchTold, "none", end(16))
+	h.told(history.WatchProgress, "none", end(16))
 
 	h.views(history.Viewed, "/w/a", end(12), 0)
 	h.views(history.Viewed, "/w/a/x", end(16), 0)
@@ -117,11 +117,11 @@ func orchard() []history.Event {
 	h.begins("ends", end(20))
 	for i, kind := range []session.ChangeKind{session.Moved, session.Ended} {
 		h.add(history.Event{
-			Kind: history.WatchHeard, Who: "o1", ID: id, Attachment: 2,
+			Kind: history.WatchReceived, Who: "o1", ID: id, Attachment: 2,
 			Watched: &history.Watched{Name: "ends", Session: kind, Event: tree.Event{Stamp: tree.StampAt(uint64(21+i), 3)}},
 		})
 	}
-	h.told(history.WatchTold, "ends", end(23))
+	h.told(history.WatchProgress, "ends", end(23))
 	return h.events
 }
 
@@ -227,7 +227,7 @@ func TestWatches(t *testing.T) {
 	} {
 		h := c.plant(orchard())
 		if c.name == "a one-shot that does not fire" {
-			h = append(h, history.Event{Kind: history.WatchTold, Who: "o1", Watched: &history.Watched{
+			h = append(h, history.Event{Kind: history.WatchProgress, Who: "o1", Watched: &history.Watched{
 				Name: "data", Stamp: end(16),
 			}})
 		}
@@ -268,10 +268,10 @@ func TestViews(t *testing.T) {
 		}},
 		{"a mirror behind its stamp", "I13", history.Mirrored, func(v []*history.Event) { v[0].Entry.Stamp = end(13) }},
 		{"a mirror of what never was", "I13", history.Mirrored, func(v []*history.Event) { v[1].Entry.Stat.Version = 9 }},
-		{"a tree that the changes do not lead to", "I11", history.TreeGrew, func(v []*history.Event) {
+		{"a tree that the changes do not lead to", "I11", history.TreeChanged, func(v []*history.Event) {
 			v[2].Grown.Entries = v[1].Grown.Entries
 		}},
-		{"a change that the tree does not show", "I11", history.TreeGrew, func(v []*history.Event) {
+		{"a change that the tree does not show", "I11", history.TreeChanged, func(v []*history.Event) {
 			v[3].Grown.Changes = nil
 		}},
 	} {

@@ -7,8 +7,8 @@ import (
 	"holdfast/test/sim/history"
 )
 
-// facts is what a history tells, filed by its subject. note files each event once; after the last event and settleTerms
-// the facts change no more.
+// facts are the events of a history, collected by subject. note collects each event once; after the last event and
+// settleTerms the facts change no more.
 type facts struct {
 	bounds Bounds
 	sessions
@@ -19,24 +19,24 @@ type facts struct {
 	answers
 	tellings
 	ledgers
-	frosts
-	// membership is what operators wanted of the members, and were shown of them.
+	freezeSpans
+	// membership are operators' requests about members, and the lists that they got.
 	membership []history.Event
 }
 
-// clients is what is known of clients beyond their sessions.
+// clients is everything known about clients beyond their sessions.
 type clients struct {
 	// openings are the opens of clients, answered or not.
 	openings []span
-	// worldly are clients that held a session that is no local one.
+	// worldly are clients that held a global session.
 	worldly map[string]bool
-	// takeOvers are the calls that took a session over on purpose, by session.
+	// takeOvers are the calls that deliberately took a session over, by session.
 	takeOvers map[session.ID][]history.Event
 	// frozen are the times when client processes stood.
 	frozen []span
 }
 
-// note files what clients did beside their sessions.
+// note collects what clients did beside their sessions.
 func (c *clients) note(e history.Event) {
 	if e.Kind == history.Froze {
 		c.frozen = append(c.frozen, span{who: e.Who, from: e.Asked, till: e.At})
@@ -45,18 +45,18 @@ func (c *clients) note(e history.Event) {
 	}
 }
 
-// answers are what nodes told about themselves and their state, whatever session it was about.
+// answers are nodes' answers about themselves and their state, for all sessions.
 type answers struct {
 	// states are the answers in which a node described itself.
 	states []history.Event
 	// shown are the answered reads.
 	shown []history.Event
-	// entries are what clients wrote to the tree, and read of it.
+	// entries are clients' writes and reads of the tree.
 	entries []history.Event
-	// contested is what clients asked of recipes, and what became of it.
+	// contested are clients' calls of recipes, with their outcomes.
 	contested []history.Event
-	// rooms is what a heavy client found full and empty, and what others were served meanwhile.
-	rooms []history.Event
+	// budgets are the bounds that a heavy client filled and released, and the requests of others meanwhile.
+	budgets []history.Event
 	// backedUp are the backups that operators took.
 	backedUp []history.Event
 	// used are the calls of recipes that granted nothing.
@@ -65,25 +65,25 @@ type answers struct {
 	writes []history.Event
 }
 
-// tellings are what watches were told, and what can be known of it.
+// tellings are the events of watches, and the facts to check them.
 type tellings struct {
-	// told are the beginnings of watches and what they were told. grown is what nodes recorded of the watched part of the
-	// tree, and applied what they did to sessions, with their starts. views are reads of the watched part, by clients and
-	// from mirrors.
-	told, grown, applied, views []history.Event
-	// strayed are the moments at which watching clients lost their connections or went on others, "" for all of them.
+	// watchEvents are the starts of watches and their events. treeChanges are what nodes recorded of the watched part
+	// of the tree, and applied the changes of sessions, with their starts. views are reads of the watched part, by
+	// clients and from mirrors.
+	watchEvents, treeChanges, applied, views []history.Event
+	// strayed are the moments at which watching clients lost or changed their connections, "" for all of them.
 	strayed map[string][]time.Duration
 }
 
-// note files what watches were told, and what happened.
+// note collects the events of watches, and their causes.
 func (t *tellings) note(e history.Event) {
 	switch e.Kind { //nolint:exhaustive // the other kinds are not about watches
-	case history.WatchBegan, history.WatchHeard, history.WatchLost, history.WatchTold:
-		t.told = append(t.told, e)
-	case history.Strayed:
+	case history.WatchBegan, history.WatchReceived, history.WatchLost, history.WatchProgress:
+		t.watchEvents = append(t.watchEvents, e)
+	case history.ConnectionChanged:
 		t.strayed[e.Who] = append(t.strayed[e.Who], e.At)
-	case history.TreeGrew:
-		t.grown = append(t.grown, e)
+	case history.TreeChanged:
+		t.treeChanges = append(t.treeChanges, e)
 	case history.NodeStarted, history.AppliedOpen, history.AppliedMove, history.AppliedEnd:
 		t.applied = append(t.applied, e)
 	case history.Viewed, history.Mirrored:
@@ -95,7 +95,7 @@ func newFacts(b Bounds) *facts {
 	return &facts{
 		bounds:   b,
 		sessions: sessions{lives: make(map[session.ID]*life), locals: make(map[session.ID]*local)},
-		weather:  weather{patience: b.Settle},
+		weather:  weather{calmAfter: b.Settle},
 		nodes: nodes{
 			interval: b.Interval, names: make(map[session.Node]string), mayRead: make(map[string]bool),
 			started: make(map[string][]time.Duration), stopped: make(map[string][]time.Duration),
@@ -106,13 +106,13 @@ func newFacts(b Bounds) *facts {
 			interval: b.Interval, quorum: b.Quorum, terms: make(map[uint64]*term),
 			began: make(map[processTerm]time.Duration), trackers: make(map[uint64][]time.Duration),
 		},
-		tellings: tellings{strayed: make(map[string][]time.Duration)},
-		frosts:   frosts{frosts: make(map[string][]frost)},
-		clients:  clients{worldly: make(map[string]bool), takeOvers: make(map[session.ID][]history.Event)},
+		tellings:    tellings{strayed: make(map[string][]time.Duration)},
+		freezeSpans: freezeSpans{byNode: make(map[string][]freezeSpan)},
+		clients:     clients{worldly: make(map[string]bool), takeOvers: make(map[session.ID][]history.Event)},
 	}
 }
 
-// note files one event. It judges only what the files cannot hold.
+// note collects one event. It only checks what the collections cannot hold.
 func (f *facts) note(e history.Event, v *verdict) {
 	f.file(e)
 	switch e.Kind {
@@ -132,7 +132,7 @@ func (f *facts) note(e history.Event, v *verdict) {
 		if other := f.lead(e); other != "" {
 			v.fail("R3", 0, e.At, "term %d has two leaders, %s and %s", e.Term, other, e.Who)
 		}
-	case history.Heard:
+	case history.AnswerReceived:
 		if other := f.listen(e); other != "" {
 			v.fail("R3", 0, e.At, "term %d has two leaders, %s and %s", e.Term, other, e.Who)
 		}
@@ -143,35 +143,35 @@ func (f *facts) note(e history.Event, v *verdict) {
 	case history.TookOver, history.Froze:
 		f.clients.note(e)
 	case history.Opened, history.Resumed, history.Touched, history.Promised, history.CloseAsked, history.Closed,
-		history.ToldMoved, history.ToldGone, history.ContextEnded, history.Silent, history.Alive, history.Refused,
-		history.UpgradeAsked, history.Upgraded, history.ToldElsewhere, history.OnlyReads:
+		history.LearntMoved, history.LearntGone, history.ContextEnded, history.Silent, history.Alive, history.Refused,
+		history.UpgradeAsked, history.Upgraded, history.LearntElsewhere, history.OnlyReads:
 		f.hear(e)
 	case history.LocalOpened, history.LocalMoved, history.LocalEnded:
 		f.local(e.ID).apply(e)
 	case history.AppliedOpen, history.AppliedMove, history.AppliedEnd:
 		f.life(e.ID).apply(e)
-	case history.Wrote, history.WriteLost, history.Looked:
+	case history.Wrote, history.WriteLost, history.TreeRead:
 		f.entries = append(f.entries, e)
-	case history.Digest, history.Wants, history.Shown, // replicas and liveness look for these, answers has filed Shown
-		history.Frosted, history.Thawed, history.Killed, history.Extended, history.Kept, history.Configured,
-		history.Wanted, history.Changed, history.Listed, history.Strayed: // file has filed them
-	case history.WatchBegan, history.WatchHeard, history.WatchLost, history.WatchTold, history.Viewed, history.Mirrored,
-		history.TreeGrew, history.Called, history.Found, history.Committed, // tellings and ledgers have filed them
-		history.Awaits, history.Granted, history.Forgoes, history.Works, history.Rests, history.Cedes, history.Stored,
-		history.Fenced, history.Vouched, history.Lined, history.Broke, history.Used,
-		history.Filled, history.Emptied, history.Roomy, history.Unasked, history.Probed,
-		history.BackedUp: // answers has filed them
+	case history.Digest, history.Wants, history.Shown, // for replicas and liveness; answers has Shown
+		history.FreezeBegan, history.Thawed, history.Killed, history.Extended, history.Kept, history.Configured,
+		history.Wanted, history.Changed, history.Listed, history.ConnectionChanged: // collected by file
+	case history.WatchBegan, history.WatchReceived, history.WatchLost, history.WatchProgress, history.Viewed,
+		history.Mirrored, history.TreeChanged, history.Called, history.Found, history.Committed, // in tellings and ledgers
+		history.Awaits, history.Granted, history.GaveUp, history.Works, history.Rests, history.Released, history.Stored,
+		history.Fenced, history.FenceChecked, history.QueueRead, history.Broke, history.Used,
+		history.BudgetFull, history.BudgetReleased, history.BudgetAvailable, history.BudgetAbandoned, history.Probed,
+		history.BackedUp: // collected by answers
 	}
 	f.lagging(e, v)
 }
 
-// file files what is filed by its kind, and what operators did.
+// file collects events by their kind, and operators' acts.
 func (f *facts) file(e history.Event) {
 	f.answers.note(e)
 	f.tellings.note(e)
 	f.ledgers.note(e)
-	f.frosts.note(e)
-	switch e.Kind { //nolint:exhaustive // the others are filed elsewhere
+	f.freezeSpans.note(e)
+	switch e.Kind { //nolint:exhaustive // the others are collected elsewhere
 	case history.Configured:
 		f.configure(e)
 	case history.Wanted, history.Changed, history.Listed:
@@ -181,21 +181,21 @@ func (f *facts) file(e history.Event) {
 	}
 }
 
-// lagging counts reads that a node refused because it had not applied what the client had seen (N4).
+// lagging counts reads that a node refused because it had not applied the client's index (N4 seen index).
 func (*facts) lagging(e history.Event, v *verdict) {
 	if e.Kind == history.Refused && e.Op == history.Show && e.Lagging {
 		v.checked("N4 lagging")
 	}
 }
 
-// note files what nodes told of themselves, and what was shown or refused.
+// note collects nodes' reports about themselves, and answers and refusals of reads.
 func (a *answers) note(e history.Event) {
 	if e.State.Node != 0 && e.Kind != history.NodeStarted {
 		a.states = append(a.states, e)
 	}
 	switch {
-	case e.Room != nil || e.Kind == history.Probed:
-		a.rooms = append(a.rooms, e)
+	case e.Budget != nil || e.Kind == history.Probed:
+		a.budgets = append(a.budgets, e)
 	case e.Kind == history.BackedUp:
 		a.backedUp = append(a.backedUp, e)
 	case e.Claim != nil:
@@ -210,8 +210,8 @@ func (a *answers) note(e history.Event) {
 	}
 }
 
-// hear files what a client knows. What it knows of a local session is kept apart from what it knows of the global
-// session that the local one may become.
+// hear collects what a client knows. Facts about a local session are kept apart from those about the global session
+// that it may become.
 func (f *facts) hear(e history.Event) {
 	if e.Kind == history.Opened || e.Op == history.Open {
 		f.openings = append(f.openings, span{who: e.Who, from: e.Asked, till: e.At})
@@ -220,7 +220,7 @@ func (f *facts) hear(e history.Event) {
 	case e.ID == 0 || e.Op == history.Show:
 	case e.Local:
 		f.local(e.ID).hear(e)
-	case e.Kind == history.ContextEnded && f.locals[e.ID] != nil: // it belongs to both
+	case e.Kind == history.ContextEnded && f.locals[e.ID] != nil: // belongs to both
 		f.local(e.ID).life.hear(e)
 		f.life(e.ID).hear(e)
 	default:

@@ -9,7 +9,7 @@ import (
 
 // A cluster is calm when no fault has been at work for a while, and the cluster has run for that long.
 func TestCalmWeather(t *testing.T) {
-	w := weather{patience: 10 * second}
+	w := weather{calmAfter: 10 * second}
 	w.beginFault(history.Event{At: 30 * second, Text: "cut"})
 	w.endFault(history.Event{At: 40 * second, Text: "cut"})
 	w.beginFault(history.Event{At: 90 * second, Text: "slow disk", Who: "n2"})
@@ -83,7 +83,7 @@ func TestClockOfATermStands(t *testing.T) {
 			t.Fatalf("%s is told to be another leader", other)
 		}
 	}
-	usurper := history.Event{Kind: history.Heard, Who: "n2", Term: 2, Node: 1, Asked: 24 * time.Second}
+	usurper := history.Event{Kind: history.AnswerReceived, Who: "n2", Term: 2, Node: 1, Asked: 24 * time.Second}
 	if other := l.listen(usurper); other != "n1" {
 		t.Errorf("the other leader of term 2 is %q, want n1", other)
 	}

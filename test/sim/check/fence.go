@@ -11,10 +11,10 @@ import (
 // fence judges I4.
 type fence struct{ judge }
 
-// check checks I4: after a resume was answered, nothing sent through an older attachment takes effect. An owner that is
-// cut off and has not heard of the move may still take a touch. Such a touch has an effect if its promise reaches
+// check checks I4: after a resume was answered, no request through an older attachment takes effect. An owner that is
+// cut off and does not know about the move may still accept a touch. Such a touch has an effect if its promise reaches
 // further than any promise from before the resume could. A close has an effect if it is done. In a calm cluster the
-// former owner must not even take the touch.
+// former owner must not even accept the touch.
 func (c fence) check(l *life) {
 	c.outrun(l)
 	c.granted(l)
@@ -23,11 +23,12 @@ func (c fence) check(l *life) {
 	c.takenOver(l)
 }
 
-// takenOver checks M1: a process takes a session from another only by a resume that it sent while the other process had
-// it. So each move between processes must fall into a call that takes the session on purpose. That call must not have
-// ended before the former attachment was first applied, because earlier no process can have heard of that attachment. A
-// delayed resume of a process that is gone takes a session from nobody, and so does a resume that a library makes by
-// itself. A client of the ZooKeeper port does not know the number that its node gives to each of its connections: 0.
+// takenOver checks M1: a process takes a session from another process only by a resume that it sent while the other
+// process had it. So each move between processes must fall into a call that deliberately takes the session over. That
+// call must not have ended before the former attachment was first applied, because earlier no process can know that
+// attachment. A delayed resume of a process that is gone takes no session from a living process, nor does a resume that
+// a library makes on its own. A client of the ZooKeeper port does not know the number that its node gives to each of
+// its connections: 0.
 func (c fence) takenOver(l *life) {
 	made := make(map[uint64]history.Event)
 	for _, a := range l.applied {
@@ -74,8 +75,9 @@ func (c fence) outrun(l *life) {
 	}
 }
 
-// granted checks that a node had applied every granted attachment (M3), and that no two clients were granted the same
-// one. The attachment of an upgrade is granted to every client that asked for the upgrade.
+// granted checks that a node had applied every granted attachment (M3 served in the leader's term), and that no two
+// clients were granted the same one. The attachment of an upgrade is granted to every client that asked for the
+// upgrade.
 func (c fence) granted(l *life) {
 	first := make(map[uint64]history.Event)
 	for _, g := range l.grants {
@@ -95,9 +97,10 @@ func (c fence) granted(l *life) {
 	}
 }
 
-// takers checks, in any weather, which nodes take touches of a session: only the owner of the touch's attachment, and
-// only while it has applied neither a newer attachment nor the end when the touch is sent (T2, M4). A process that
-// started since may lag behind the former one and take such touches; they count for nothing (T5).
+// takers checks, also during faults, which nodes accept touches of a session: only the owner of the touch's attachment,
+// and only while it has applied neither a newer attachment nor the end when the touch is sent (T2 stale attachments are
+// refused, M4 the former owner is told first). A process that started since may lag behind the former process and
+// accept such touches; they count for nothing (T5 a touch moves the deadline).
 func (c fence) takers(l *life) {
 	for _, t := range l.touches {
 		made, ok := l.made(t.Attachment)
@@ -131,8 +134,8 @@ func (c fence) takers(l *life) {
 }
 
 // closedBy checks that a close that was answered as done ended the session. It did so through the attachment that it
-// named, or through a newer one that the same client's library had resumed meanwhile (M2). It also checks that every
-// closed session has a close that was asked for.
+// named, or through a newer attachment that the same client's library had resumed meanwhile (M2 commands name their
+// attachment). It also checks that every closed session has a requested close.
 func (c fence) closedBy(l *life) {
 	for _, x := range l.closes {
 		c.checked("closes")
@@ -145,7 +148,7 @@ func (c fence) closedBy(l *life) {
 				x.Attachment, e.Attachment, history.Line(x))
 		}
 	}
-	// A library closes by itself what it opened for a caller that stopped waiting. Then no client was granted the
+	// A library closes a session that it opened for a caller that stopped waiting. Then no client was granted the
 	// session.
 	if e := l.end; e != nil && e.Cause == session.CauseClosed && len(l.grants) > 0 {
 		if !slices.ContainsFunc(l.attempts, func(a history.Event) bool {
@@ -176,8 +179,8 @@ func (c fence) olderCloses(l *life, g history.Event) {
 	}
 }
 
-// told checks what clients hear of an end or a move. They hear of an end only after a node has applied it (E5), and of
-// a move only after a resume. In the end every client with an older attachment has heard.
+// told checks what clients learn of an end or a move. They learn of an end only after a node has applied it (E5 ends
+// only from the log), and of a move only after a resume. In the end every client with an older attachment knows.
 func (c fence) told(l *life) {
 	for _, g := range l.gone {
 		c.checked("E5")

@@ -16,8 +16,8 @@ func (c late) check(l *life) {
 	if l.silent == 0 || l.timeout == 0 || l.end != nil && l.end.At < l.silent {
 		return
 	}
-	// A touch made just before the silence takes time to travel, and its deadline is 1/200 longer than the timeout
-	// (T5).
+	// A touch made just before the silence takes time to travel, and its deadline is 1/200 longer than the timeout (T5
+	// a touch moves the deadline).
 	due, kept := l.extension()+c.bounds.ExpiryInterval, c.released(l)
 	by := l.silent + due + c.bounds.Calm
 	if kept > 0 {
@@ -39,12 +39,12 @@ func (c late) check(l *life) {
 	c.lateInTerm(l)
 }
 
-// lateInTerm checks I2 by what the leader that ended a session heard, whatever happened before. The leader decides
-// within the extended timeout, an expiry interval, the time of the slowest round (E2 waits for one) and a commit, from
-// the latest of these moments:
+// lateInTerm checks I2 by what the leader that ended a session knew, during and after faults too. The leader decides
+// within the extended timeout, an expiry interval, the time of the slowest round (E2 the owner answers first) and a
+// commit, from the latest of these moments:
 //
 //   - the silence began;
-//   - the owner began to serve the attachment, from which its ages count then (T4);
+//   - the owner began to serve the attachment, from which its ages count then (T4 age of a touch);
 //   - the term, or a later tracker of it, began ("fail-over"; the end is applied within timeout + 2 s of it);
 //   - the leader's node applied the end of a freeze ("thawed", Y3);
 //   - the owner's process began ("owner restarted", E1);
@@ -58,8 +58,8 @@ func (c late) check(l *life) {
 // The credit for the stalls of the owner's process since then is added ("owner stalled", see credit).
 //
 // The check requires rounds in time meanwhile: a quorum's and, if the owner is not lost, the owner's. Without them the
-// clock stands (A1), or the owner's word is missing (E2). When all recent faults concerned one node other than the
-// leader, the end must be applied within a commit of its decision.
+// clock stands (A1 accountable clock), or the owner's answer is missing (E2 the owner answers first). When all recent
+// faults concerned one node other than the leader, the end must be applied within a commit of its decision.
 func (c late) lateInTerm(l *life) {
 	if _, ok := l.expired(); !ok || l.end.Certificate == nil {
 		return
@@ -111,7 +111,7 @@ func (c late) kept(l *life, t *term, owner session.Node, decided time.Duration) 
 	return behind(over, c.bounds.ExpiryInterval+t.slowest(owner, over, decided)+c.bounds.Commit)
 }
 
-// behind returns a moment and a time behind it.
+// behind returns a moment and a time after it.
 func behind(at, more time.Duration) time.Duration {
 	if at == forever {
 		return forever
@@ -119,8 +119,9 @@ func behind(at, more time.Duration) time.Duration {
 	return at + more
 }
 
-// served returns voice, or the moment at which the owner began to serve an attachment, if that is later, before the
-// session was decided to have expired: a snapshot may have told it long after the entry was applied elsewhere.
+// served returns voice, or, if that is later, the moment at which the owner began to serve an attachment, before the
+// decision to expire the session: a snapshot may have brought the attachment long after the entry was applied
+// elsewhere.
 func (c late) served(l *life, made history.Event, decided, voice time.Duration) time.Duration {
 	owner := c.names[made.Node]
 	if slices.ContainsFunc(l.applied, func(a history.Event) bool {
@@ -165,8 +166,8 @@ func (c late) situation(
 	return from, name, true
 }
 
-// anew returns the moment from which a leader counts anew for all sessions, voice if there is none, and the name of its
-// cause.
+// anew returns the moment from which a leader restarts the count for all sessions, voice if there is none, and the name
+// of its cause.
 func (c late) anew(t *term, voice, decided time.Duration) (from time.Duration, name string) {
 	from, name = voice, "silent"
 	for _, at := range append(c.trackers[t.number], t.first) {
@@ -204,8 +205,8 @@ func (c late) heardInTime(t *term, owner session.Node, lost bool, from, till tim
 	return steady(own, from, till, gap)
 }
 
-// silence returns the moment at which the silence of a session begins to count that counts from a moment on. If that is
-// the voice, the moment is no more than a bound of when the owner heard the session last.
+// silence returns the moment at which the silence of a session begins to count, if it counts from a given moment on. If
+// that is the voice, the moment is only a bound of when the owner last got a touch.
 func (c late) silence(owner session.Node, from, voice, till time.Duration) time.Duration {
 	if from == voice {
 		return c.spared(owner, voice, till)

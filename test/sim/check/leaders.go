@@ -10,26 +10,26 @@ import (
 	"holdfast/test/sim/history"
 )
 
-// hearing is an answer that a leader took in at one moment, to a heartbeat that it sent at another.
+// hearing is an answer that a leader received at one moment, to a heartbeat that it sent at another.
 type hearing struct{ sent, at time.Duration }
 
-// term is what is known of one term's leader, by the answers that it heard.
+// term is everything known about one term's leader, by the answers that it received.
 type term struct {
 	number uint64
 	leader string
-	// The tracker's clock began after began, when its node applied an entry of the term (R5; 0 if not known). It began
-	// not after first, when the first heartbeat was sent.
+	// The tracker's clock started after began, when its node applied an entry of the term (R5; 0 if unknown). It
+	// started no later than first, when the first heartbeat was sent.
 	began, first time.Duration
-	// voters are those of the newest configuration that its leader found, nil if that is not known.
+	// voters are those of the newest configuration that its leader found, nil if unknown.
 	voters []session.Node
 	// heard are the answers of each node, in the order of time.
 	heard map[session.Node][]hearing
 	// turns are the moments at which a newer round may have become good: the oldest answer of the newest quorum became
-	// newer. Not each turn is a good round, but each good round is a turn (R3).
+	// newer. Not each turn is a good round, but each good round is a turn (R3 good rounds).
 	turns []time.Duration
 	// took holds for each turn the age of the newest heartbeat that a quorum had answered.
 	took []time.Duration
-	// stood are the spans in which the clock certainly stood (A1); the last is open.
+	// stood are the spans in which the clock certainly stood (A1 accountable clock); the last is open.
 	stood []stand
 }
 
@@ -44,7 +44,7 @@ type processTerm struct {
 // forever is later than any run.
 const forever = time.Duration(1<<63 - 1)
 
-// leaders is what is known of leaders: their terms, trackers and decisions.
+// leaders is everything known about leaders: their terms, trackers and decisions.
 type leaders struct {
 	// interval is the time between two heartbeats, quorum the number of voters that make a round good.
 	interval time.Duration
@@ -52,7 +52,8 @@ type leaders struct {
 	terms    map[uint64]*term
 	// began is when a node first applied an entry of a term.
 	began map[processTerm]time.Duration
-	// trackers are the starts of a term's trackers: a leader that stalls begins another tracker (E1 starts anew).
+	// trackers are the starts of a term's trackers: a leader that stalls starts another tracker (E1 full timeout after
+	// a change of leader).
 	trackers map[uint64][]time.Duration
 	// elections are the starts of the first tracker of each term.
 	elections []history.Event
@@ -97,8 +98,8 @@ func (s *leaders) voters(who string, number uint64) []session.Node {
 	return nil
 }
 
-// electorate returns the voters from one moment to another, nil if they are not known. It reports false if a leader
-// found others meanwhile.
+// electorate returns the voters between two moments, nil if unknown. It reports false if a leader found other voters
+// meanwhile.
 func (s *leaders) electorate(from, till time.Duration) (voters []session.Node, same bool) {
 	for _, e := range s.rosters {
 		now := votersOf(e)
@@ -126,7 +127,7 @@ func (s *leaders) begin(e history.Event) {
 	}
 }
 
-// lead files the start of a tracker. It returns the term's other leader, and files nothing, when there is one.
+// lead records the start of a tracker. If the term has another leader, lead returns it and records nothing.
 func (s *leaders) lead(e history.Event) (other string) {
 	at := slices.IndexFunc(s.elections, func(first history.Event) bool { return first.Term == e.Term })
 	if at >= 0 && s.elections[at].Who != e.Who {
@@ -139,7 +140,8 @@ func (s *leaders) lead(e history.Event) (other string) {
 	return ""
 }
 
-// listen files an answer that a leader heard. It returns the term's other leader, and files nothing, when there is one.
+// listen records an answer that a leader received. If the term has another leader, listen returns it and records
+// nothing.
 func (s *leaders) listen(e history.Event) (other string) {
 	t := s.terms[e.Term]
 	if t == nil {
@@ -169,7 +171,7 @@ func (s *leaders) settleTerms() {
 }
 
 // complete returns the newest moment such that a quorum has answered heartbeats sent at or after it; negative if there
-// is none. Where the voters are known, they alone count, and quorum does not.
+// is none. If the voters are known, only they count, and quorum does not.
 func (t *term) complete(quorum int) time.Duration {
 	newest := make([]time.Duration, 0, len(t.heard))
 	for node, h := range t.heard {
@@ -187,8 +189,8 @@ func (t *term) complete(quorum int) time.Duration {
 	return newest[quorum-1]
 }
 
-// settle finds out when the clock stood. It runs for two intervals from its start, from that of each later tracker of
-// the term, and from each good round (A1). A turn that was no good round, and a start before the first heartbeat, can
+// settle computes when the clock stood. It runs for two intervals from its start, from that of each later tracker of
+// the term, and from each good round (A1). A turn without a good round, and a start before the first heartbeat, can
 // only make the real clock stand for longer.
 func (t *term) settle(interval time.Duration, starts []time.Duration) {
 	from := t.first
@@ -210,7 +212,7 @@ func (t *term) standing(from, till time.Duration) time.Duration {
 	return sum
 }
 
-// slowest returns the longest time that a round between two moments took, including the owner's answer to it.
+// slowest returns the duration of the slowest round between two moments, including the owner's answer.
 func (t *term) slowest(owner session.Node, from, till time.Duration) time.Duration {
 	var most time.Duration
 	for i, turn := range t.turns {
@@ -246,16 +248,16 @@ func steady(moments []time.Duration, from, till, gap time.Duration) bool {
 	return till <= last+gap
 }
 
-// before returns the answers of a node that the leader took in before a moment.
+// before returns the answers of a node that the leader received before a moment.
 func (t *term) before(n session.Node, moment time.Duration) []hearing {
 	all := t.heard[n]
 	return all[:sort.Search(len(all), func(i int) bool { return all[i].at >= moment })]
 }
 
-// by returns the answers of a node that the leader took in up to a moment.
+// by returns the answers of a node that the leader received up to a moment.
 func (t *term) by(n session.Node, moment time.Duration) []hearing { return t.before(n, moment+1) }
 
-// covering returns the first hearing whose heartbeat was sent at or after a moment.
+// covering returns the first answer whose heartbeat was sent at or after a moment.
 func covering(hearings []hearing, moment time.Duration) (hearing, bool) {
 	i := sort.Search(len(hearings), func(i int) bool { return hearings[i].sent >= moment })
 	if i == len(hearings) {

@@ -13,8 +13,7 @@ import (
 	"holdfast/tree"
 )
 
-// ledgers are the entries of the log that did something, and what clients with many requests at once asked and were
-// told.
+// ledgers are the log entries with effects, and the requests and answers of clients with many requests at once.
 type ledgers struct {
 	committed, called, found []history.Event
 }
@@ -30,17 +29,17 @@ func (l *ledgers) note(e history.Event) {
 	}
 }
 
-// replays replays the log on a plain tree, and holds what clients were told against it, exactly (I9, I10, I12, I13,
-// I15, I16).
+// replays replays the log on a plain tree, and compares clients' answers with it, exactly (I9 once, I10 in order, I12
+// no orphans, I13 no step back, I15 fences, I16 counts).
 type replays struct{ judge }
 
 func (c replays) check() {
 	b := &book{
-		c: c, tree: openQuotas(plain.New(0)), past: newAnnals(), writers: make(map[uint64]*writer),
+		c: c, tree: openQuotas(plain.New(0)), past: newTreeStates(), writers: make(map[uint64]*writer),
 		alive:    make(map[session.ID]bool),
 		numbered: make(map[uint64][]history.Write), at: make(map[tree.Stamp]history.Write),
 	}
-	b.past.turn(b.tree, 0)
+	b.past.record(b.tree, 0)
 	slices.SortStableFunc(c.committed, func(a, b history.Event) int { return cmp.Compare(a.Index, b.Index) })
 	saved := newBackups(c.judge)
 	for _, e := range c.committed {
@@ -56,21 +55,21 @@ func (c replays) check() {
 	uses{c.judge, b.past, c.times()}.check()
 }
 
-// openQuotas lets everybody set quotas, as the nodes of the simulation do.
+// openQuotas lets every client set quotas, as the nodes of the simulation do.
 func openQuotas(t *plain.Tree) *plain.Tree {
 	t.OpenQuotas = true
 	return t
 }
 
-// book is what the replay has come to.
+// book is the state of the replay.
 type book struct {
-	// heard are the changes so far, with the lists that decide who hears of them.
+	// heard are the changes so far, with the access lists that decide about their events.
 	heard   []heard
 	c       replays
 	tree    *plain.Tree
-	past    *annals
+	past    *treeStates
 	writers map[uint64]*writer
-	// numbered are the writes that took a number, by the tags of their transactions, at by their stamps.
+	// numbered are the writes that used a number, by the tags of their transactions, at by their stamps.
 	numbered map[uint64][]history.Write
 	at       map[tree.Stamp]history.Write
 	// alive are the sessions that there are.
@@ -79,22 +78,22 @@ type book struct {
 	newest uint64
 }
 
-// writer is a session as the log has it.
+// writer is a session in the log.
 type writer struct {
 	attachment, instance  uint64
 	ended                 bool
 	applied, floor, acked uint64
 	results               map[uint64]*tree.Result
-	will                  *testament
+	will                  *writtenWill
 }
 
-// testament is a will, with the principals of the write that set it.
-type testament struct {
+// writtenWill is a will, with the principals of the write that set it.
+type writtenWill struct {
 	tree.Will
 	principals []tree.Principal
 }
 
-// writer returns a session. When the replay meets it first, what nodes told of the session before index counts.
+// writer returns a session. When the replay first meets it, what nodes reported of the session before index counts.
 func (b *book) writer(id, index uint64) *writer {
 	w := b.writers[id]
 	if w != nil {
@@ -112,7 +111,7 @@ func (b *book) writer(id, index uint64) *writer {
 	return w
 }
 
-// deedAt is what happens at one stamp: a write, a change of a session, or neither: then entries ended by themselves.
+// deedAt is an event at one stamp: a write, a change of a session, or neither: then entries ended on their own.
 type deedAt struct {
 	stamp   tree.Stamp
 	write   *history.Write
@@ -146,7 +145,7 @@ func (b *book) entry(e history.Event) {
 		if !slices.Equal(did, told[d.stamp]) {
 			b.fail("I9", e, "at %v the log changes\n%v\nand the node told of\n%v", d.stamp, did, told[d.stamp])
 		}
-		b.past.turn(b.tree, d.stamp)
+		b.past.record(b.tree, d.stamp)
 		for i, lists := range b.tree.Lists() {
 			b.heard = append(b.heard, heard{did[i], lists})
 		}
@@ -156,7 +155,7 @@ func (b *book) entry(e history.Event) {
 	}
 }
 
-// happened returns what happened, in the order of the stamps.
+// happened returns the events, in the order of the stamps.
 func happened(l *history.Ledger, told map[tree.Stamp][]tree.Change) (all []deedAt) {
 	known := make(map[tree.Stamp]bool)
 	for i := range l.Writes {
@@ -176,7 +175,7 @@ func happened(l *history.Ledger, told map[tree.Stamp][]tree.Change) (all []deedA
 	return all
 }
 
-// write replays a write (X2, W3), and returns what it changes.
+// write replays a write (X2 writers, W3 attachment check), and returns its changes.
 func (b *book) write(e history.Event, at plain.At, w *history.Write) []tree.Change {
 	of := b.writer(w.Session, e.Index)
 	if of.attachment == w.Attachment && !of.ended {
@@ -224,7 +223,7 @@ func (b *book) write(e history.Event, at plain.At, w *history.Write) []tree.Chan
 		b.fail(invariant, e, "%s: %v", why, w)
 	}
 	if w.Will != nil && outcome.Refused == nil {
-		of.will = &testament{*w.Will, w.Principals}
+		of.will = &writtenWill{*w.Will, w.Principals}
 		if len(w.Will.Transaction.Then)+len(w.Will.Transaction.Else) == 0 {
 			of.will = nil
 		}
@@ -233,11 +232,11 @@ func (b *book) write(e history.Event, at plain.At, w *history.Write) []tree.Chan
 }
 
 // about returns the invariant that an outcome is about: I14 if one side has a refusal for want of a permission or of
-// room in a quota, else I9.
+// space in a quota, else I9.
 func (b *book) about(all ...tree.Outcome) string {
 	invariant := "I9"
 	for _, o := range all {
-		switch refusal(o) { //nolint:exhaustive // no others are about I14
+		switch refusal(o) { //nolint:exhaustive // only these are about I14
 		case tree.NoPermission:
 			b.c.checked("I14 permission")
 			invariant = "I14"
@@ -284,7 +283,8 @@ func (b *book) left(e history.Event, of *writer, w *history.Write) {
 	}
 }
 
-// session replays what happened to a session, and returns what its end changes (I12, U1, U3).
+// session replays an event of a session, and returns the changes of its end (I12, U1 ephemerals end with the session,
+// U3 wills).
 func (b *book) session(e history.Event, at plain.At, s *session.Change) []tree.Change {
 	w := b.writer(uint64(s.Session.ID), e.Index)
 	switch s.Kind {
@@ -299,7 +299,7 @@ func (b *book) session(e history.Event, at plain.At, s *session.Change) []tree.C
 	case session.Ended:
 		w.ended = true
 		delete(b.alive, s.Session.ID)
-		// To what hangs on it, a session that an operator ends is lost as by an expiry (Y1).
+		// For its ephemerals and its will, a session that an operator ends is lost as by an expiry (Y1 kill).
 		expired := s.Certificate.Cause == session.CauseExpired || s.Certificate.Cause == session.CauseKilled
 		var will *plain.Will
 		if w.will != nil && (expired || w.will.OnClose) {
@@ -316,7 +316,7 @@ func (b *book) session(e history.Event, at plain.At, s *session.Change) []tree.C
 	return nil
 }
 
-// reap replays the removal of entries that ended by themselves (D5).
+// reap replays the removal of entries that ended on their own (D5 TTLs and containers).
 func (b *book) reap(e history.Event, at plain.At, told []tree.Change) (did []tree.Change) {
 	for _, one := range told {
 		changes, due := b.tree.Reap(at, one.Path)
@@ -350,13 +350,13 @@ func (b *book) whole(e history.Event) {
 
 func reservedPath(path string) bool { return path == tree.ReservedPath || path == tree.QuotaPath }
 
-// bare returns a stat without what no replay can know: the leaders' wall clocks, and what is left of a time.
+// bare returns a stat without the fields that no replay can know: the leaders' wall clocks, and remaining times.
 func bare(s tree.Stat) tree.Stat {
 	s.CreatedAt, s.ModifiedAt, s.Remaining = time.Time{}, time.Time{}, 0
 	return s
 }
 
-// differs says what is wrong with an outcome; "" if nothing is.
+// differs describes a wrong outcome; "" for a right one.
 func differs(want, got tree.Outcome) string {
 	switch {
 	case (want.Refused == nil) != (got.Refused == nil), want.Else != got.Else:
@@ -378,7 +378,7 @@ func differs(want, got tree.Outcome) string {
 	return ""
 }
 
-// tagOf returns the tag of a transaction, 0 if it has none.
+// tagOf returns the tag of a transaction, 0 for none.
 func tagOf(x tree.Transaction) uint64 {
 	if len(x.If) == 0 || x.If[0].Path != tree.Root || x.If[0].Property != tree.Exists || x.If[0].Is != tree.NotEqual {
 		return 0

@@ -53,7 +53,7 @@ func (k *clerk) left(l *history.Ledger, position int, attachment, number uint64,
 	l.Writes = append(l.Writes, w)
 }
 
-// session adds what happened to the session.
+// session adds an event of the session.
 func (k *clerk) session(l *history.Ledger, position int, kind session.ChangeKind, attachment, instance uint64) {
 	c := session.Change{Kind: kind, Stamp: k.stamp(position)}
 	c.Session = session.Session{ID: id, Attachment: attachment, Instance: instance}
@@ -73,7 +73,7 @@ func tagged(tag uint64, ops ...tree.Op) tree.Transaction {
 	}
 }
 
-// called adds that a client was told of a write.
+// called adds a client's answer to a write.
 func (k *clerk) called(asked, told float64, tag uint64, fate history.Fate, w *history.Write) {
 	c := &history.Call{Tag: tag, Handle: 1, Fate: fate}
 	if fate == history.Answered {
@@ -96,8 +96,8 @@ func set(version int64, data string) tree.Op {
 	return tree.Set{Path: "/r", Version: version, Data: []byte(data)}
 }
 
-// annal is a log in which nothing is wrong, and what a client was told. A session writes, another process takes it
-// over, it expires, and an entry ends by itself.
+// annal is a correct log, with a client's answers. A session writes, another process takes it over, it expires, and an
+// entry ends on its own.
 func annal() []history.Event {
 	k := &clerk{tree: plain.New(0)}
 	l := k.entry(10)
@@ -155,7 +155,7 @@ func judgeLedger(h []history.Event) Result {
 	return v.Result
 }
 
-// TestLedger breaks the log, or what the client was told, in one way after the other.
+// TestLedger breaks the log, or the client's answers, in one way after the other.
 func TestLedger(t *testing.T) {
 	r := judgeLedger(annal())
 	if len(r.Violations) > 0 {

@@ -13,7 +13,7 @@ import (
 // sessions are the lives of all sessions.
 type sessions struct {
 	lives map[session.ID]*life
-	// locals are the sessions that began as local ones.
+	// locals are the sessions that started as local sessions.
 	locals map[session.ID]*local
 }
 
@@ -45,33 +45,33 @@ func (s *sessions) sortedLocals() []*local {
 	return slices.SortedFunc(maps.Values(s.locals), func(a, b *local) int { return cmp.Compare(a.id, b.id) })
 }
 
-// life is all that is known of one session.
+// life is everything known about one session.
 type life struct {
 	id session.ID
-	testimony
-	deeds
+	clientFacts
+	nodeFacts
 	acts
 }
 
-// testimony is what clients asked for and were told about a session. Its lists are in the order of time.
-type testimony struct {
+// clientFacts are clients' requests and answers about a session. Its lists are in the order of time.
+type clientFacts struct {
 	// grants are the answered opens, resumes and upgrades. promises are all answers with an end of a promise.
 	grants, touches, promises, closes []history.Event
 	moved, gone, contexts, alive      []history.Event
 	onlyReads                         []history.Event
-	// asked are the requests for its close.
+	// asked are the requests to close it.
 	asked []history.Event
 	// attempts are the closes that were sent, answered or not.
 	attempts []history.Event
 	// voices are the answers that prove a client alive to the owner.
 	voices []history.Event
-	// silent is when its client went silent for good, 0 for never, and fell when it did so first: one that is held up, and
-	// given up after that, goes silent twice. A later grant is a new voice.
+	// silent is when its client went silent for good, 0 for never, and fell when it did so first: a client that is
+	// delayed, and then given up, goes silent twice. A later grant ends the silence.
 	silent, fell time.Duration
 }
 
-// hear files what a client knows.
-func (t *testimony) hear(e history.Event) {
+// hear records what a client knows.
+func (t *clientFacts) hear(e history.Event) {
 	if e.Until != 0 {
 		t.promises = append(t.promises, e)
 	}
@@ -91,9 +91,9 @@ func (t *testimony) hear(e history.Event) {
 		t.attempts = append(t.attempts, e)
 	case history.Closed:
 		t.closes = append(t.closes, e)
-	case history.ToldMoved:
+	case history.LearntMoved:
 		t.moved = append(t.moved, e)
-	case history.ToldGone:
+	case history.LearntGone:
 		t.gone = append(t.gone, e)
 	case history.ContextEnded:
 		t.contexts = append(t.contexts, e)
@@ -109,7 +109,7 @@ func (t *testimony) hear(e history.Event) {
 }
 
 // newestGrant returns the grant with the highest attachment.
-func (t *testimony) newestGrant() history.Event {
+func (t *clientFacts) newestGrant() history.Event {
 	var newest history.Event
 	for _, g := range t.grants {
 		if g.Attachment > newest.Attachment {
@@ -121,30 +121,30 @@ func (t *testimony) newestGrant() history.Event {
 
 // closing reports whether the client of an event had asked for the session's close by then. Such a client holds no
 // promise any more.
-func (t *testimony) closing(e history.Event) bool {
+func (t *clientFacts) closing(e history.Event) bool {
 	return slices.ContainsFunc(t.asked, func(a history.Event) bool { return a.Who == e.Who && a.At <= e.At })
 }
 
 // others reports whether an attachment was granted to a client other than who.
-func (t *testimony) others(attachment uint64, who string) bool {
+func (t *clientFacts) others(attachment uint64, who string) bool {
 	return slices.ContainsFunc(t.grants, func(g history.Event) bool {
 		return g.Attachment == attachment && g.Who != who
 	})
 }
 
-// deeds is what nodes did with a session. Its lists are in the order of time.
-type deeds struct {
+// nodeFacts are nodes' acts on a session. Its lists are in the order of time.
+type nodeFacts struct {
 	timeout time.Duration
 	// applied are the opens and moves that nodes applied, ends the ends.
 	applied, ends []history.Event
-	// decided are the decisions of leaders that it expires.
+	// decided are leaders' decisions to expire it.
 	decided []history.Event
 	// end is the first of ends, nil if there is none.
 	end *history.Event
 }
 
-// apply files what a node did.
-func (d *deeds) apply(e history.Event) {
+// apply records what a node did.
+func (d *nodeFacts) apply(e history.Event) {
 	if e.Timeout != 0 {
 		d.timeout = e.Timeout
 	}
@@ -159,7 +159,7 @@ func (d *deeds) apply(e history.Event) {
 }
 
 // made returns the first time that a node applied the open or the move that made an attachment.
-func (d *deeds) made(attachment uint64) (history.Event, bool) {
+func (d *nodeFacts) made(attachment uint64) (history.Event, bool) {
 	for _, a := range d.applied {
 		if a.Attachment == attachment {
 			return a, true
@@ -169,18 +169,18 @@ func (d *deeds) made(attachment uint64) (history.Event, bool) {
 }
 
 // expired returns when the session's expiry was first applied.
-func (d *deeds) expired() (time.Duration, bool) {
+func (d *nodeFacts) expired() (time.Duration, bool) {
 	if d.end == nil || d.end.Cause != session.CauseExpired {
 		return 0, false
 	}
 	return d.end.At, true
 }
 
-// extension is by how much a touch moves the deadline (T5).
-func (d *deeds) extension() time.Duration { return d.timeout + d.timeout/200 }
+// extension is by how much a touch moves the deadline (T5 a touch moves the deadline).
+func (d *nodeFacts) extension() time.Duration { return d.timeout + d.timeout/200 }
 
 // decision returns the first and the last decision of a term about an attachment by the time the session ended.
-func (d *deeds) decision(term, attachment uint64) (first, last history.Event, ok bool) {
+func (d *nodeFacts) decision(term, attachment uint64) (first, last history.Event, ok bool) {
 	for _, e := range d.decided {
 		if e.Term != term || e.Attachment != attachment || e.At > d.end.At {
 			continue

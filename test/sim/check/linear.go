@@ -13,7 +13,7 @@ import (
 	"holdfast/test/sim/history"
 )
 
-// state is a session as a client may see it: absent, open with the newest attachment, or ended with the last one.
+// state is a session's state for a client: absent, open with the newest attachment, or ended with the last attachment.
 type state struct {
 	phase      phase
 	attachment uint64
@@ -28,13 +28,13 @@ const (
 	isEnded
 )
 
-// deed is an operation on one session, or what a client was told about one.
+// deed is an operation on one session, or a client's answer about it.
 type deed struct {
 	kind       deedKind
 	attachment uint64
 	// former is the attachment that a move supersedes: the newest of the older attachments that are known.
 	former uint64
-	// cause is the cause of an end; 0 if a client was told of an end without a cause.
+	// cause is the cause of an end; 0 for an answer about an end without a cause.
 	cause session.Cause
 }
 
@@ -45,7 +45,7 @@ const (
 	doOpen deedKind = iota
 	doMove
 	doEnd
-	// These are answers about the session: ended by this close; attached anew since; ended.
+	// These are answers about the session: ended by this close; attached again since; ended.
 	toldClosed
 	toldMoved
 	toldGone
@@ -61,8 +61,8 @@ func (d deed) String() string {
 	return text
 }
 
-// step is the model: whether a deed is possible in a state, and the state after it. Attachments rise. Every move must
-// find its place in the order, so a move must not overtake an older one. The model says so explicitly: this spares the
+// step is the model: whether a deed is possible in a state, and the next state. Attachments rise. Every move must find
+// its place in the order, so a move must not overtake an older move. The model says so explicitly: this spares the
 // search all orders in which a move never finds its place, whose number doubles with each move.
 func step(s state, d deed) (bool, state) {
 	switch d.kind {
@@ -82,8 +82,8 @@ func step(s state, d deed) (bool, state) {
 	return false, s
 }
 
-// The search for an order has limits. Virtual time does not pass in it, so the number of steps bounds it as well as the
-// time.
+// Limits of the search for an order. Virtual time stands during the search, so the number of steps bounds it as well as
+// the time.
 const (
 	maxSteps = 4_000_000
 	maxTime  = 5 * time.Second
@@ -93,10 +93,10 @@ const (
 type order struct{ judge }
 
 // check checks that one order of all operations on a session explains each answer, with the effect of each open, resume
-// and close between its call and its answer. The log says which calls without an answer took effect. A change that a
-// node applied and no answer accounts for is an operation: its call may be as old as the history, and it had taken
-// effect when the first node applied it. A call without answer and effect constrains nothing. An expiry is an operation
-// without a call of any client.
+// and close between its call and its answer. The log shows which calls without an answer took effect. An applied change
+// without a matching answer is an operation: its call may be as old as the history, and it had taken effect when the
+// first node applied it. A call without answer and effect constrains nothing. An expiry is an operation without a
+// client's call.
 func (c order) check(l *life) {
 	ops := l.operations()
 	if len(ops) == 0 {
@@ -139,7 +139,7 @@ func list(ops []porcupine.Operation) string {
 	return text.String()
 }
 
-// lastAt is when the session was last heard of.
+// lastAt is the time of the session's last event.
 func (l *life) lastAt() time.Duration {
 	var at time.Duration
 	for _, all := range [][]history.Event{l.grants, l.closes, l.moved, l.gone, l.ends} {
@@ -150,7 +150,7 @@ func (l *life) lastAt() time.Duration {
 	return at
 }
 
-// operations returns what was done to a session, and what clients were told about it.
+// operations returns the operations on a session, and clients' answers about it.
 func (l *life) operations() []porcupine.Operation {
 	var ops []porcupine.Operation
 	add := func(d deed, call, answer time.Duration) {
@@ -164,7 +164,7 @@ func (l *life) operations() []porcupine.Operation {
 		granted[g.Attachment] = true
 		kind, answer := doMove, g.At
 		made, ok := l.made(g.Attachment)
-		// A client may be served through a move by its own library before it hears that its open is done.
+		// A client's library may move the session before the client learns that its open is done.
 		if ok && made.Kind == history.AppliedOpen || !ok && g.Kind == history.Opened {
 			kind = doOpen
 		}
@@ -189,7 +189,7 @@ func (l *life) operations() []porcupine.Operation {
 	return ops
 }
 
-// rank tells each move which attachment it supersedes.
+// rank sets for each move the attachment that it supersedes.
 func rank(ops []porcupine.Operation) {
 	slices.SortFunc(ops, func(a, b porcupine.Operation) int { return cmp.Compare(attachment(a), attachment(b)) })
 	var former uint64
@@ -224,9 +224,9 @@ func (l *life) callOf(end *history.Event) (call time.Duration) {
 	return call
 }
 
-// endings adds the end, and the answers about ends and moves. Once a session was moved or has ended, this stays true.
-// So an answer that fits at any time since the request also fits when the client was told, and the search need not look
-// for a place.
+// endings adds the end, and the answers about ends and moves. Once a session has moved or ended, this stays true. So an
+// answer that fits at any time since the request also fits at the time of the answer, and the search need not find a
+// place for it.
 func (l *life) endings(add func(d deed, call, answer time.Duration)) {
 	if e := l.end; e != nil {
 		add(deed{kind: doEnd, attachment: e.Attachment, cause: e.Cause}, l.callOf(e), e.At)

@@ -9,28 +9,29 @@ import (
 	"holdfast/test/sim/history"
 )
 
-// local is what is known of a local session (L1). Its life is the life at its only node, with the node's attachments.
-// After an upgrade the log's session is another life with the same id.
+// local is everything known about a local session (L1 local to one node). Its life is the life at its only node, with
+// the node's attachments. After an upgrade the log's session is another life with the same id.
 type local struct {
 	*life
 	// asks are the upgrades that were sent, unsure the upgrades whose outcome a client did not learn.
 	asks, unsure []history.Event
-	// elsewhere are the clients that gave it up because another node could not know of it (L6).
+	// elsewhere are the clients that gave the session up because their node could not know it (L6 unknown local
+	// sessions).
 	elsewhere []history.Event
 	// global is nil until an upgrade was applied.
 	global *life
 	// ended is the end by its node, nil if there was none. life.end is the same, or the end of the node's process.
 	ended *history.Event
-	// stopped is when the process that opened it ended, forever if the process did not end.
+	// stopped is when its process ended, forever if the process did not end.
 	stopped time.Duration
 }
 
-// hear files what a client knows.
+// hear records what a client knows.
 func (l *local) hear(e history.Event) {
 	switch e.Kind { //nolint:exhaustive // life files the other kinds
 	case history.UpgradeAsked:
 		l.asks = append(l.asks, e)
-	case history.ToldElsewhere:
+	case history.LearntElsewhere:
 		l.elsewhere = append(l.elsewhere, e)
 	case history.Refused:
 		if e.Op == history.Upgrade && e.Unknown {
@@ -42,7 +43,7 @@ func (l *local) hear(e history.Event) {
 	}
 }
 
-// apply files what its node did, as the same event of the log.
+// apply records what its node did, as the corresponding event of the log.
 func (l *local) apply(e history.Event) {
 	switch e.Kind { //nolint:exhaustive // note files the other kinds
 	case history.LocalOpened:
@@ -59,8 +60,8 @@ func (l *local) apply(e history.Event) {
 // locals judges local sessions.
 type locals struct{ judge }
 
-// check holds local sessions against the same invariants. One node alone decides about each of them, on a clock that
-// does not stand in a simulation. So nearly all of it holds in any weather, to the moment, and whatever leaders do.
+// check checks the same invariants for local sessions. One node alone decides about each of them, on a clock that does
+// not stand in a simulation. So nearly all checks apply during faults too, to the moment, and whatever leaders do.
 func (c locals) check() {
 	all := c.sortedLocals()
 	c.ids(all)
@@ -83,7 +84,7 @@ func (c locals) check() {
 	}
 }
 
-// likeGlobal checks what holds for a local session as it does for a global one.
+// likeGlobal runs the checks that local sessions share with global sessions.
 func likeGlobal(j judge, l *local) {
 	promises{j}.check(l.life)
 	liveness{j}.served(l.life)
@@ -98,14 +99,14 @@ func likeGlobal(j judge, l *local) {
 	}
 }
 
-// ids checks I7: the id of a local session is opened once, by its own node, before the log knew of it. The ids that one
-// node gives out rise.
+// ids checks I7: the id of a local session is opened once, by its own node, before the log knew it. The ids that one
+// node issues rise.
 func (c locals) ids(all []*local) {
 	var opened []history.Event
 	for _, l := range all {
 		first, ok := l.opening()
 		if !ok {
-			continue // granted reports it if a client was granted it
+			continue // granted reports the violation if a client was granted the id
 		}
 		opened = append(opened, first)
 		c.openedOnce(l, first)
@@ -182,7 +183,7 @@ func (c locals) placed(l *local) {
 	}
 }
 
-// early checks I1: a local session does not expire before a full timeout after each touch that was taken (L3).
+// early checks I1: a local session does not expire before a full timeout after each accepted touch (L3 local expiry).
 func (c locals) early(l *local) {
 	end, ok := l.expired()
 	if !ok {
@@ -204,16 +205,16 @@ func (c locals) early(l *local) {
 	}
 }
 
-// travel is how long a request may be under way when nothing is wrong.
+// travel bounds the time of a request on its way when nothing is wrong.
 const travel = 100 * time.Millisecond
 
-// leaving is how long a process may take to end. It waits up to 5 s for entries that nobody answers, and serves nobody
+// leaving bounds the time that a process needs to end. It waits up to 5 s for unanswered entries, and serves no client
 // meanwhile.
 const leaving = 7 * time.Second
 
 // late checks I2: a local session ends within an expiry interval and a quarter of a heartbeat interval of its due time
 // (L3). The stalls of its node move the due time. A session does not end while the outcome of its upgrade is unknown
-// (L8).
+// (L8 one upgrade at a time).
 func (c locals) late(l *local) {
 	wait := l.timeout + c.bounds.ExpiryInterval + c.bounds.Interval/4
 	if end, ok := l.expired(); ok && len(l.asks) == 0 {
@@ -257,7 +258,7 @@ func (c locals) late(l *local) {
 	}
 }
 
-// lastLocalVoice returns the moment from which its node can hear nothing of a session that went silent.
+// lastLocalVoice returns the moment from which its node can receive nothing for a session that went silent.
 func (c locals) lastLocalVoice(l *local, silent time.Duration) time.Duration {
 	one := *l.life
 	one.silent = silent

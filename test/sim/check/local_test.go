@@ -68,9 +68,9 @@ func goodLocal() []history.Event {
 	fell := global(from(history.Silent, 76.2, lifted2, 6, 0, 0), 0)
 	silent := from(history.Silent, 64.1, expires2, 2, 0, 0)
 	restarted := history.Event{At: at(82), Kind: history.NodeStarted, Who: "n3", Node: 3}
-	told := from(history.ToldMoved, 63.5, expires2, 1, 63.4, 0)
+	told := from(history.LearntMoved, 63.5, expires2, 1, 63.4, 0)
 	told.Op = history.Touch
-	gone := from(history.ToldGone, 69, expires2, 2, 0, 0)
+	gone := from(history.LearntGone, 69, expires2, 2, 0, 0)
 	gone.Certificate = &session.Certificate{Cause: session.CauseExpired}
 	h := []history.Event{
 		{At: at(19.9), Kind: history.Leads, Who: "n1", Term: 2},
@@ -110,11 +110,11 @@ func goodLocal() []history.Event {
 		from(history.Opened, 77.001, left3, 1, 76.999, 80.9),
 		{At: at(79), Kind: history.NodeStopped, Who: "n3"},
 		restarted,
-		from(history.ToldGone, 83, left3, 1, 82.9, 0),
+		from(history.LearntGone, 83, left3, 1, 82.9, 0),
 	}
 	for i := range h {
 		if h[i].Kind == history.Silent || h[i].Kind == history.UpgradeAsked || h[i].Kind == history.Promised ||
-			h[i].Kind == history.ToldGone {
+			h[i].Kind == history.LearntGone {
 			h[i].Timeout, h[i].Node = 0, 0
 		}
 	}
@@ -156,7 +156,7 @@ func TestLegalHistoryOfLocalSessionsHolds(t *testing.T) {
 		},
 		{
 			"an end that is told with a local token", "E5 local token",
-			add(history.Event{At: at(90), Kind: history.ToldGone, Who: "k1", ID: lifted2, Attachment: 1, Local: true}),
+			add(history.Event{At: at(90), Kind: history.LearntGone, Who: "k1", ID: lifted2, Attachment: 1, Local: true}),
 		},
 		{"held without a promise while it is closed with a local token", "liveness", add(
 			history.Event{At: at(76.1), Kind: history.CloseAsked, Who: "k3", ID: lifted2, Attachment: 1, Local: true},
@@ -201,7 +201,7 @@ func TestLegalHistoryOfLocalSessionsHolds(t *testing.T) {
 				}),
 				of(lifted2, history.AppliedOpen, func(e *history.Event) {
 					if e.Who == "n2" {
-						e.Dawdles = at(5.45) // until after the decision
+						e.ApplyDelay = at(5.45) // until after the decision
 					}
 				}),
 				of(lifted2, history.Decided, func(e *history.Event) { e.Attachment, e.At = 5, at(76.9) }),
@@ -227,7 +227,7 @@ func TestLegalHistoryOfLocalSessionsHolds(t *testing.T) {
 // elsewhere makes a client give up the session that expires on n2.
 func elsewhere(who string, seconds float64) history.Event {
 	return history.Event{
-		At: at(seconds), Kind: history.ToldElsewhere, Who: who, ID: expires2, Attachment: 2,
+		At: at(seconds), Kind: history.LearntElsewhere, Who: who, ID: expires2, Attachment: 2,
 		Local: true,
 	}
 }
@@ -239,7 +239,7 @@ func stoodUntil(seconds float64) plant {
 		of(expires2, history.LocalEnded, func(e *history.Event) {
 			e.At, e.Certificate.LastTouchAge = at(seconds), at(seconds-64.001)
 		}),
-		of(expires2, history.ToldGone, func(e *history.Event) { e.At = at(seconds + 0.01) }))
+		of(expires2, history.LearntGone, func(e *history.Event) { e.At = at(seconds + 0.01) }))
 }
 
 // lapse ends the context of the session that expires, of a client that has only local sessions.
@@ -247,7 +247,7 @@ func lapse(seconds float64) plant {
 	return add(history.Event{At: at(seconds), Kind: history.ContextEnded, Who: "h9", ID: expires2})
 }
 
-// TestWrongLocalSessionsAreFound plants violations into a storm, which must not excuse them.
+// TestWrongLocalSessionsAreFound plants violations among many faults, which must not excuse them.
 func TestWrongLocalSessionsAreFound(t *testing.T) {
 	touch := func(id session.ID, attachment uint64, asked float64) history.Event {
 		return history.Event{
@@ -267,7 +267,7 @@ func TestWrongLocalSessionsAreFound(t *testing.T) {
 		}
 	}
 	gone := func(id session.ID, seconds float64) history.Event {
-		return history.Event{At: at(seconds), Kind: history.ToldGone, Who: "k1", ID: id, Attachment: 1, Local: true}
+		return history.Event{At: at(seconds), Kind: history.LearntGone, Who: "k1", ID: id, Attachment: 1, Local: true}
 	}
 	weather := storm(30, 100)
 	tests := []wrong{
@@ -293,9 +293,9 @@ func TestWrongLocalSessionsAreFound(t *testing.T) {
 			"ended late for a node that stood", "I2", "should have ended it by",
 			all(fault("delay from client", "k1", 61.5, 62), stoodUntil(71.5)),
 		},
-		{"never ended", "I2", "and never did", all(drop(history.LocalEnded), drop(history.ToldGone))},
+		{"never ended", "I2", "and never did", all(drop(history.LocalEnded), drop(history.LearntGone))},
 		{"ended with its process alone, much later", "I2", "should have ended it by", all(drop(history.LocalEnded),
-			drop(history.ToldGone),
+			drop(history.LearntGone),
 			add(history.Event{At: at(90), Kind: history.NodeStopped, Who: "n2", Node: 2}))},
 		{"opened for nobody, and never ended", "I2", "and never did", add(opens(85, "n2", lifted2+1))},
 		{
@@ -363,7 +363,7 @@ func TestWrongLocalSessionsAreFound(t *testing.T) {
 			add(closing(lifted2, 1, 73.2)),
 		},
 		{"told of a move with a local token before there was one", "I4", "told of a move", add(
-			history.Event{At: at(74), Kind: history.ToldMoved, Who: "k1", ID: lifted2, Attachment: 1, Local: true})},
+			history.Event{At: at(74), Kind: history.LearntMoved, Who: "k1", ID: lifted2, Attachment: 1, Local: true})},
 
 		// E5, I5 and I7.
 		{"told of its end before it", "E5", "told of an end", add(gone(expires2, 68.2))},

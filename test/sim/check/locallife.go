@@ -8,8 +8,8 @@ import (
 	"holdfast/test/sim/history"
 )
 
-// ofItsProcess checks that a local session ends with its node's process (L1): no later process of the node takes a
-// request with a token of it.
+// ofItsProcess checks that a local session ends with its node's process (L1 local to one node): no later process of the
+// node accepts a request with one of its tokens.
 func (c locals) ofItsProcess(l *local) {
 	if l.stopped == forever {
 		return
@@ -25,8 +25,8 @@ func (c locals) ofItsProcess(l *local) {
 	}
 }
 
-// leaderless checks that neither a change of leader nor the lack of one ends a local session (L1, K-07). Other checks
-// require a reason for its end. Here its client must not even lose its promise while faults concern other nodes alone.
+// leaderless checks that neither a change of leader nor a missing leader ends a local session (L1, K-07). Other checks
+// require a reason for its end. Here its client must not even lose its promise while faults only concern other nodes.
 func (c locals) leaderless(l *local) {
 	first, ok := l.opening()
 	if !ok {
@@ -61,21 +61,21 @@ func (c locals) leaderless(l *local) {
 	}
 }
 
-// over reports whether a context had a reason to end: the session's end, its client's silence or wish, or a resume by
-// another client.
+// over reports whether a context had a reason to end: the session's end, its client's silence or request, or a resume
+// by another client.
 func (l *local) over(x history.Event) bool {
 	resumed := func(g history.Event) bool { return g.Kind == history.Resumed && g.Who != x.Who && g.At <= x.At }
 	return l.end != nil && l.end.At <= x.At || l.stopped <= x.At || l.fell != 0 && l.fell <= x.At || l.closing(x) ||
 		l.global != nil || slices.ContainsFunc(l.grants, resumed)
 }
 
-// givenUp checks that a client that holds only local sessions, and opens none, gives none up within a promise (L6). A
-// client that has asked for the session's close may go to any node with that.
+// givenUp checks that a client that holds only local sessions, and opens none, gives none up within a promise (L6
+// unknown local sessions). A client that has asked for the session's close may go to any node with that.
 func (c locals) givenUp(l *local) {
 	for _, g := range l.elsewhere {
 		c.checked("L6")
-		// An open continues a little after its answer: its library may have asked the other node already, and the former
-		// node promises something until the other one has served it.
+		// An open continues a little after its answer: its library may have asked another node already, and the former
+		// node keeps a promise until the other node has served the open.
 		opens := func(o span) bool {
 			return o.who == g.Who && o.from <= g.At && o.till >= l.lost(g)-time.Second
 		}
@@ -94,7 +94,7 @@ func (c locals) givenUp(l *local) {
 	}
 }
 
-// lost is a moment before the client that gave a session up began to look for another node: the time of its last
+// lost is a moment before the client that gave a session up started to search for another node: the time of its last
 // promise.
 func (l *local) lost(g history.Event) time.Duration {
 	var at time.Duration
@@ -106,9 +106,10 @@ func (l *local) lost(g history.Event) time.Duration {
 	return at
 }
 
-// lifted checks an upgrade (L7): a client asked for it while the session lived, and it changes neither owner nor
-// timeout. It brings back no session that had ended (I5). The leader that decides afterwards keeps every promise that
-// rests on the local session (I3, L8). The check of all opens covers that the upgrade is done once.
+// lifted checks an upgrade (L7 upgrade): a client asked for it while the session lived, and it changes neither owner
+// nor timeout. It brings back no session that had ended (I5 death is atomic). The leader that decides afterwards keeps
+// every promise that rests on the local session (I3 an acknowledged touch counts, L8 one upgrade at a time). The check
+// of all opens covers that the upgrade is done once.
 func (c locals) lifted(l *local) {
 	made := l.global.applied[0]
 	c.checked("L7")
@@ -172,8 +173,8 @@ func (c locals) ways(l *local, asked time.Duration, made history.Event) {
 	}
 }
 
-// tokens checks local tokens of a session that has become global (L5). They speak for the attachment that the upgrade
-// made, at its owner, until the session has a newer attachment.
+// tokens checks local tokens of a session that has become global (L5 local attachments). They are valid for the
+// attachment that the upgrade made, at its owner, until the session has a newer attachment.
 func (c locals) tokens(l *local) {
 	made := l.global.applied[0]
 	newest := l.applied[len(l.applied)-1].Attachment
@@ -217,9 +218,9 @@ func (c locals) closedByToken(l *local, made history.Event, newest uint64) {
 	}
 }
 
-// join adds to the global life what is known from before it: touches, which are handed over where the entry is applied
-// and count once the node reports them (L8): when it shows that it has applied the entry (T5); requests to close; and
-// the silence of a client that has not heard of the upgrade.
+// join adds to the global life the facts from before the upgrade: touches, which are handed over where the entry is
+// applied and count once the node's answer shows that it has applied the entry (L8, T5 a touch moves the deadline);
+// requests to close; and the silence of a client that does not know about the upgrade.
 func (l *local) join() {
 	g := l.global
 	made := g.applied[0]
@@ -228,7 +229,7 @@ func (l *local) join() {
 			continue
 		}
 		for _, v := range l.voices {
-			v.Attachment, v.At = made.Attachment, max(v.At, a.At+a.Dawdles)
+			v.Attachment, v.At = made.Attachment, max(v.At, a.At+a.ApplyDelay)
 			g.voices = append(g.voices, v)
 		}
 		break

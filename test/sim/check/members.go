@@ -8,12 +8,12 @@ import (
 	"holdfast/test/sim/history"
 )
 
-// members judges what becomes of the members of a cluster (J), by what leaders found in Raft's configuration, and by
-// what an operator was shown of it. Rounds and elections are judged by the voters that leaders found (R3).
+// members checks changes of a cluster's members (J), by Raft's configurations as leaders found them, and by the lists
+// that an operator got. Rounds and elections are checked with the voters that leaders found (R3 good rounds).
 type members struct{ judge }
 
-// parting is how long a node that was removed may still do what it was asked before. After that it answers touches with
-// what it has promised before (S4).
+// parting is how long a removed node may still act on earlier requests. After that it answers touches with earlier
+// promises (S4 jeopardy).
 const parting = 3 * time.Second
 
 // check checks:
@@ -60,8 +60,8 @@ func (c members) votes(e history.Event) {
 	}
 }
 
-// may reports whether an operator wants a node to vote, by what he was shown when something was asked, and what he had
-// asked for when it was answered, and since when he does not.
+// may reports whether an operator wants a node to vote, by the list that he got and his requests before the answer, and
+// since when he does not.
 func (c members) may(n session.Node, asked, answered time.Duration) (may bool, since time.Duration) {
 	may = true
 	for _, w := range c.membership {
@@ -125,7 +125,7 @@ func (c members) wanted(n session.Node) time.Duration {
 // leaves reports whether an operator had asked to remove a node by a moment.
 func (c members) leaves(n session.Node, moment time.Duration) bool { return c.wanted(n) <= moment }
 
-// gone judges what comes after a removal.
+// gone checks what follows a removal.
 func (c members) gone(e history.Event) {
 	newest := c.newestTerm(e.At)
 	for _, r := range c.rosters {
@@ -142,7 +142,7 @@ func (c members) gone(e history.Event) {
 }
 
 // servedAfter returns the answers for a session that a removed node should not have given. It may answer a touch with a
-// promise of a round before the removal, whether a client has seen that before or not.
+// promise of a round before the removal, even if no client has seen that promise before.
 func servedAfter(l *life, removed history.Event) (wrong []history.Event) {
 	here := slices.DeleteFunc(slices.Concat(l.grants, l.touches), func(g history.Event) bool {
 		return g.Node != removed.Node
@@ -161,7 +161,7 @@ func servedAfter(l *life, removed history.Event) (wrong []history.Event) {
 	return wrong
 }
 
-// serves judges what a node does that was removed.
+// serves checks the answers of a removed node.
 func (c members) serves(e history.Event) {
 	for _, l := range c.sorted() {
 		for _, g := range servedAfter(l, e) {

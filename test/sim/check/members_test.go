@@ -81,7 +81,7 @@ func TestChangesOfMembersHold(t *testing.T) {
 	}
 }
 
-// promisedBefore has node 2 promise, before its removal is shown, until a moment.
+// promisedBefore makes node 2 promise, before its removal is shown, until a moment.
 func promisedBefore(until float64) plant {
 	return add(history.Event{
 		At: at(60), Kind: history.Touched, Who: "c9", Node: 2, ID: id2 + 1, Attachment: 99, Asked: at(59.5),
@@ -89,7 +89,7 @@ func promisedBefore(until float64) plant {
 	})
 }
 
-// A node that was removed answers with what it has promised before.
+// A removed node answers with its earlier promises.
 func TestARemovedNodeKeepsItsPromises(t *testing.T) {
 	repeats := add(history.Event{
 		At: at(70), Kind: history.Touched, Who: "c9", Node: 2, ID: id2 + 1, Attachment: 99, Asked: at(69), Until: at(71),
@@ -101,7 +101,7 @@ func TestARemovedNodeKeepsItsPromises(t *testing.T) {
 	}
 }
 
-// silentUntil has node 2 serve a session whose client it answers first at a moment after the removal, with a promise.
+// silentUntil makes node 2 serve a session whose first answer comes at a moment after the removal, with a promise.
 func silentUntil(answered, until float64) plant {
 	return add(history.Event{
 		At: at(59), Kind: history.AppliedMove, Who: "n1", Node: 2, ID: id2 + 1, Attachment: 99, Index: 11, Term: 2,
@@ -112,8 +112,8 @@ func silentUntil(answered, until float64) plant {
 	})
 }
 
-// The promise need not have been heard before.
-func TestARemovedNodeKeepsWhatNobodyHeard(t *testing.T) {
+// The client need not have received the promise before.
+func TestARemovedNodeMayAnswerWithAnUnseenPromise(t *testing.T) {
 	for _, v := range Check(sorted(all(changed(), silentUntil(63.2, 63.9))(good())), bounds()).Violations {
 		if v.Invariant == "J3" {
 			t.Error(v)
@@ -145,7 +145,7 @@ func TestChangesOfMembersAreJudged(t *testing.T) {
 	}
 }
 
-// Observers count for no quorum, and voters of former configurations neither (R3).
+// Observers count for no quorum, and voters of former configurations neither (R3 good rounds).
 func TestRoundsAreJudgedByTheVoters(t *testing.T) {
 	stood := func(members string, nodes ...session.Node) time.Duration {
 		l := newFacts(bounds()).leaders

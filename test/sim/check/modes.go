@@ -9,7 +9,7 @@ import (
 	"holdfast/test/sim/history"
 )
 
-// jeopardyIntervals is the number of intervals after a good round for which a node is read-write (N1).
+// jeopardyIntervals is the number of intervals after a good round for which a node is read-write (N1 node mode).
 const jeopardyIntervals = 3
 
 // modes judges N1, N2 and N5.
@@ -90,8 +90,8 @@ func (c modes) begins(p process, told []history.Event) {
 	}
 }
 
-// reading returns the spans in which a process was certainly read-only: each begins when an answer that says so
-// arrived, and ends when the request of another such answer was sent.
+// reading returns the spans in which a process was certainly read-only: from the arrival of an answer that says so to
+// the send of the request for another such answer.
 func (c modes) reading(told []history.Event) []span {
 	var spans []span
 	for i, from := range told {

@@ -9,12 +9,12 @@ import (
 	"holdfast/test/sim/history"
 )
 
-// nodes is what is known of the nodes' processes and connections.
+// nodes is everything known about the nodes' processes and connections.
 type nodes struct {
-	// interval is the one between two heartbeats.
+	// interval is the time between two heartbeats.
 	interval time.Duration
 	names    map[session.Node]string
-	// started and stopped are when the processes of a node began and ended, by its name.
+	// started and stopped are when the processes of a node started and ended, by its name.
 	started, stopped map[string][]time.Duration
 	// stalls are when the processes of a node stood, in the order of time.
 	stalls map[string][]span
@@ -29,7 +29,7 @@ type nodes struct {
 // pair names two hosts.
 type pair struct{ one, other string }
 
-// note files what happened to a process or to connections.
+// note records events of processes and connections.
 func (n *nodes) note(e history.Event) {
 	switch e.Kind { //nolint:exhaustive // the other kinds are not about nodes
 	case history.NodeStopped:
@@ -76,7 +76,7 @@ type process struct {
 	began time.Duration
 }
 
-// process returns the process of a node that gave an answer. It reports false when another process of the node began
+// process returns the process of a node that gave an answer. It reports false when another process of the node started
 // between request and answer.
 func (n *nodes) process(e history.Event) (process, bool) {
 	who := n.names[cmp.Or(e.State.Node, e.Node)]
@@ -92,9 +92,9 @@ func (n *nodes) process(e history.Event) (process, bool) {
 	return p, p.began >= 0
 }
 
-// credit returns the credit for the stalls of a node's process between two moments (E1): the time that the stalls and
-// two intervals after each of them cover. A stall begins when the process last looked at its clocks, a quarter of an
-// interval earlier at most. A stall shorter than an interval counts for nothing.
+// credit returns the credit for the stalls of a node's process between two moments (E1 full timeout after a change of
+// leader): the time that the stalls and two intervals after each of them cover. A stall begins at the process's last
+// reading of its clocks, a quarter of an interval earlier at most. A stall shorter than an interval counts for nothing.
 func (n *nodes) credit(owner session.Node, from, till time.Duration) (sum time.Duration) {
 	covered := time.Duration(0)
 	for _, s := range n.stalls[n.names[owner]] {
@@ -108,9 +108,9 @@ func (n *nodes) credit(owner session.Node, from, till time.Duration) (sum time.D
 	return sum
 }
 
-// spared returns the latest moment at which the silence of a session may begin to count: its owner heard it last at a
-// moment, or before, and stalls of the owner after that are no silence. A session that was heard just before the end of
-// a stall is spared all of the stall, one that was heard later nothing of it. So silence that began earlier may count
+// spared returns the latest moment at which the silence of a session may begin to count: its owner got its last touch
+// at a moment, or before, and stalls of the owner after that are no silence. If the touch came just before the end of a
+// stall, the whole stall is credited; a later touch gets no credit for it. So silence that began earlier may count
 // later.
 func (n *nodes) spared(owner session.Node, heard, till time.Duration) time.Duration {
 	latest := heard + n.credit(owner, heard, till)

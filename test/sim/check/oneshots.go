@@ -7,9 +7,9 @@ import (
 	"holdfast/tree"
 )
 
-// once checks I11 for a one-shot watch: it hears once at most, of a change above its beginning, and it has heard of one
-// by the time at which its client is told of everything up to there. What it is owed after a lost connection is judged
-// by the tree (V4): then it hears of the newest change.
+// once checks I11 for a one-shot watch: it fires once at most, with a change above its start, and it has fired by the
+// time at which its client knows everything up to such a change. After a lost connection the state of the tree decides
+// whether it must fire (V4 resumed watches): then it fires with the newest change.
 func (c watches) once(w *watch) {
 	spec := w.began.Watched.Specs[0]
 	c.oneShot(w, oneShotRules{
@@ -20,11 +20,11 @@ func (c watches) once(w *watch) {
 	})
 }
 
-// oneShotRules are what watches of one part of the tree are judged by, beyond what holds for all.
+// oneShotRules are the rules for watches of one part of the tree, beyond the common rules.
 type oneShotRules struct {
-	// mayHear reports whether the client may read what it was told.
+	// mayHear reports whether the client may read its event.
 	mayHear func(history.Event) bool
-	// owes reports whether the watch must have heard, if it began at a stamp and its client was told of everything up to
+	// owes reports whether the watch must have fired, if it started at a stamp and its client knew everything up to
 	// another.
 	owes func(after tree.Stamp, told history.Event) bool
 }
@@ -33,25 +33,25 @@ func (c watches) oneShot(w *watch, rules oneShotRules) {
 	spec, from := w.began.Watched.Specs[0], w.began.Watched.Stamp
 	in := max(from, w.began.Watched.Upper)
 	fired := false
-	for _, e := range w.told {
+	for _, e := range w.watchEvents {
 		fail := func(invariant, what string) {
 			c.misled(e, invariant, "the watch of %s, %s", history.Line(w.began), what)
 		}
 		switch {
 		case e.Kind == history.WatchLost:
-			fail("I11", "told LOST, and a one-shot misses nothing")
-		case e.Kind == history.WatchHeard && fired:
-			fail("I11", "told again")
-		case e.Kind == history.WatchHeard:
+			fail("I11", "got LOST, and a one-shot loses nothing")
+		case e.Kind == history.WatchReceived && fired:
+			fail("I11", "fired again")
+		case e.Kind == history.WatchReceived:
 			c.checked("I11 one-shot")
 			fired = true
 			if !c.tree.fires(spec, from, e.Watched.Event) {
-				fail("I11", "told of what the watch is not for, or of nothing that has happened")
+				fail("I11", "event that does not match the watch, or never happened")
 			} else if !rules.mayHear(e) {
-				fail("I14", "told of what its client may not read")
+				fail("I14", "event of an entry that its client may not read")
 			}
 		case !fired && rules.owes(in, e):
-			fail("I11", "not told by then")
+			fail("I11", "not fired by then")
 			fired = true // said once
 		default:
 			c.checked("I11 one-shot waits")
@@ -59,8 +59,8 @@ func (c watches) oneShot(w *watch, rules oneShotRules) {
 	}
 }
 
-// fires reports whether a one-shot watch that began at a stamp may hear of an event.
-func (g *grown) fires(s tree.WatchSpec, from tree.Stamp, e tree.Event) bool {
+// fires reports whether a one-shot watch that started at a stamp may fire with an event.
+func (g *watchedTree) fires(s tree.WatchSpec, from tree.Stamp, e tree.Event) bool {
 	if e.Path != s.Path || e.Stamp <= from {
 		return false
 	}
@@ -74,7 +74,7 @@ func (g *grown) fires(s tree.WatchSpec, from tree.Stamp, e tree.Event) bool {
 		return s.Kind == tree.WatchChild &&
 			g.became(s.Path, e.Stamp, func(l leaf) bool { return l.stat.ChildrenModified == e.Stamp })
 	case tree.EntryDeleted:
-		// The stamp of a deletion that was missed is the lane's.
+		// The stamp of a deletion that was missed is the dispatcher's.
 		gone := slices.ContainsFunc(g.between(s.Path, from, e.Stamp), func(l leaf) bool { return !l.there })
 		return gone && (!now.there || g.became(s.Path, e.Stamp, func(l leaf) bool { return !l.there }))
 	default:
@@ -82,14 +82,14 @@ func (g *grown) fires(s tree.WatchSpec, from tree.Stamp, e tree.Event) bool {
 	}
 }
 
-// became reports whether a path became such by a change with a stamp.
-func (g *grown) became(path string, stamp tree.Stamp, such func(leaf) bool) bool {
+// became reports whether a change with a stamp made a path such.
+func (g *watchedTree) became(path string, stamp tree.Stamp, such func(leaf) bool) bool {
 	return slices.ContainsFunc(g.between(path, stamp-1, stamp), such)
 }
 
-// owes reports whether a one-shot watch that began at a stamp must have heard by another. An exists watch that waits
-// for an entry need not hear of one that came and went while its client was away.
-func (g *grown) owes(s tree.WatchSpec, from, upTo tree.Stamp) bool {
+// owes reports whether a one-shot watch that started at a stamp must have fired by another. An exists watch that waits
+// for an entry may miss an entry that came and went while its client was away.
+func (g *watchedTree) owes(s tree.WatchSpec, from, upTo tree.Stamp) bool {
 	if s.Kind == tree.WatchExists && !g.at(s.Path, from).there {
 		return g.at(s.Path, upTo).there
 	}

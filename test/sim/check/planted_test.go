@@ -26,7 +26,7 @@ func TestEarlyIsFound(t *testing.T) {
 	word := "counted to the owner's last word"
 	findAll(t, []wrong{
 		{"in a calm cluster, without a word of the leader's", "I1", "after a touch that was taken", all(
-			drop(history.Decided), drop(history.Heard), change(history.AppliedEnd, "n1", func(e *history.Event) {
+			drop(history.Decided), drop(history.AnswerReceived), change(history.AppliedEnd, "n1", func(e *history.Event) {
 				e.At = at(39.5)
 			}))},
 		{"a certificate of a touch within the timeout", "I1", "its certificate says", change(history.AppliedEnd, "n1",
@@ -59,7 +59,7 @@ func TestEarlyIsFound(t *testing.T) {
 					At: at(40.256), Kind: history.Touched, Who: "c2", Node: 2, ID: id, Attachment: 2,
 					Asked: at(40.254),
 				},
-				history.Event{At: at(40.3), Kind: history.Heard, Who: "n1", Node: 2, Term: 2, Asked: at(40.3)},
+				history.Event{At: at(40.3), Kind: history.AnswerReceived, Who: "n1", Node: 2, Term: 2, Asked: at(40.3)},
 			))},
 		{"by a decision about a former attachment (E3)", "I1", "without a decision about it", change(history.Decided,
 			"", func(e *history.Event) {
@@ -92,8 +92,8 @@ func another(index uint64) plant {
 	)
 }
 
-// TestExpiriesThatPassEachOtherAreFound plants a batch that reaches the log before an earlier one (E3). In one entry,
-// and in the order of the decisions, the same ends are counted and found right.
+// TestExpiriesThatPassEachOtherAreFound plants a batch that reaches the log before an earlier one (E3 ordered closes).
+// In one entry, and in the order of the decisions, the same ends are counted and found right.
 func TestExpiriesThatPassEachOtherAreFound(t *testing.T) {
 	words := "ended by entry 7, before entry 8"
 	mustFind(t, another(8)(good()), "E3", words)
@@ -114,19 +114,19 @@ func TestExpiriesThatPassEachOtherAreFound(t *testing.T) {
 func TestLateIsFound(t *testing.T) {
 	findAll(t, []wrong{
 		{"a twentieth of a second late in a calm cluster", "I2", "it should have expired by", expires(40.34)},
-		{"never", "I2", "never did", all(drop(history.AppliedEnd), drop(history.ToldGone))},
+		{"never", "I2", "never did", all(drop(history.AppliedEnd), drop(history.LearntGone))},
 		{"while a fault concerns others", "I2", "silent since", all(storm(37, 49), expires(42))},
 		{"though rounds took long, but not so long", "I2", "silent since", all(storm(37, 49), slowed(37, 49, 0.2, 2, 3),
 			expires(41.6))},
 		{"after a fail-over", "I2", "fail-over since", all(failOver, expires(43.4))},
 		{"after a fail-over, because the commit took long", "I2", "term 3 began", all(failOver, expires(42.252),
-			change(history.AppliedEnd, "", func(e *history.Event) { e.At = at(44.1) }), drop(history.ToldGone))},
+			change(history.AppliedEnd, "", func(e *history.Event) { e.At = at(44.1) }), drop(history.LearntGone))},
 		{"of a lost owner", "I2", "owner lost since", all(fault("isolate n2", "n2", 36.6, 49), unheard(36.6, 49, 2),
 			expires(42.5))},
 		{"of a restarted owner", "I2", "owner restarted since", all(
 			fault("kill n2", "n2", 37, 38), unheard(37, 38, 2), restarted("n2", 2, 38), expires(43.5))},
 		{"because the commit took long", "I2", "its end was applied only now", all(fault("isolate n3", "n3", 37, 49),
-			change(history.AppliedEnd, "", func(e *history.Event) { e.At = at(41.3) }), drop(history.ToldGone))},
+			change(history.AppliedEnd, "", func(e *history.Event) { e.At = at(41.3) }), drop(history.LearntGone))},
 		{
 			"a client that wants to be served is not", "liveness", "was not within",
 			add(history.Event{At: 51 * second, Kind: history.Wants, Who: "c5"}),
@@ -236,7 +236,7 @@ func TestTwoOwnersAreFound(t *testing.T) {
 			Index: 7, Term: 2, Timeout: timeout,
 		})},
 		{"told of a move that was none", "I4", "told of a move", drop(history.AppliedMove)},
-		{"told of the end before it", "E5", "told of an end", change(history.ToldGone, "", func(e *history.Event) {
+		{"told of the end before it", "E5", "told of an end", change(history.LearntGone, "", func(e *history.Event) {
 			e.At = 40 * second
 		})},
 		{"alive after its end", "E5", "holds it to be alive", add(history.Event{
@@ -312,10 +312,10 @@ func TestAnswersWithoutOrderAreFound(t *testing.T) {
 	findAll(t, []wrong{
 		{"resumed after its end", "linear", "no order", add(move, resumed)},
 		{"told of a move by nobody", "linear", "no order", add(history.Event{
-			At: 37 * second, Kind: history.ToldMoved, Op: history.Touch, Who: "c2", ID: id, Attachment: 2,
+			At: 37 * second, Kind: history.LearntMoved, Op: history.Touch, Who: "c2", ID: id, Attachment: 2,
 			Asked: at(36.9),
 		})},
-		{"told of another cause", "linear", "no order", change(history.ToldGone, "", func(e *history.Event) {
+		{"told of another cause", "linear", "no order", change(history.LearntGone, "", func(e *history.Event) {
 			e.Certificate.Cause = session.CauseClosed
 		})},
 		{
@@ -343,13 +343,13 @@ func TestSearchIsShort(t *testing.T) {
 		h = append(h,
 			history.Event{At: at, Kind: history.AppliedMove, Who: "n1", ID: id, Attachment: 2 + n, Index: 2 +
 				n, Term: 1},
-			history.Event{At: at, Kind: history.ToldMoved, Who: "c1", ID: id, Attachment: n, Asked: 2 * second})
+			history.Event{At: at, Kind: history.LearntMoved, Who: "c1", ID: id, Attachment: n, Asked: 2 * second})
 	}
 	for _, v := range Check(sorted(h), bounds()).Violations {
 		if v.Invariant == "linear" {
 			t.Errorf("found %v in what can be", v)
 		}
 	}
-	mustFind(t, append(h, history.Event{At: 2 * minute, Kind: history.ToldGone, Who: "c1", ID: id, Attachment: 201}),
+	mustFind(t, append(h, history.Event{At: 2 * minute, Kind: history.LearntGone, Who: "c1", ID: id, Attachment: 201}),
 		"linear", "no order")
 }

@@ -9,11 +9,11 @@ import (
 // promises judges I3.
 type promises struct{ judge }
 
-// check checks I3: no session expires before the end of a promise for it, whichever node gave it and in answer to
-// whatever request. And the SDK keeps its own part: the session's context ends before the session can have expired.
+// check checks I3: no session expires before the end of a promise for it, from whichever node and in answer to whatever
+// request. And the SDK keeps its part: the session's context ends before the session can have expired.
 //
-// All clocks of the simulation run at one rate. So what a promise leaves for clocks of other rates is there in full:
-// a hundredth of the timeout (S3).
+// All clocks of the simulation run at one rate. So a promise's allowance for clocks of other rates remains in full: a
+// hundredth of the timeout (S3 length of a promise).
 func (c promises) check(l *life) {
 	end, ok := l.expired()
 	if !ok {
@@ -37,7 +37,7 @@ func (c promises) check(l *life) {
 	}
 }
 
-// liveness judges what happens after the last fault.
+// liveness checks the time after the last fault.
 type liveness struct{ judge }
 
 // served checks that after the last fault every session that its client holds to be alive is safe.

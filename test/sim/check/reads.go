@@ -14,9 +14,8 @@ import (
 // reads judges N3, N4 and R4.
 type reads struct{ judge }
 
-// check checks what clients were shown. What nodes applied at each index says how each session was there (I6 compares
-// the nodes). An answer that tells index t to a client that had seen s shows each session as it was at one index from s
-// to t:
+// check checks clients' reads. The nodes' records show each session's state at each index (I6 same state). An
+// answer with index t to a client that had seen s shows each session as it was at one index from s to t:
 //
 //   - N3: it was so at some index up to t. The answer shows a prefix of the log, and no more of the log than it tells.
 //   - N4: t >= s, and it was so at s or later. s is the highest index in answers to the client before it asked; the
@@ -66,7 +65,8 @@ type past struct {
 	// of holds the changes of each session, in the order of the log. ids are the ids of all these sessions.
 	of  map[session.ID][]history.Event
 	ids []session.ID
-	// acknowledged is what any client was told, seen what each client was told. In both, indexes rise with time.
+	// acknowledged are the indexes that any client received, seen those that each client received. In both, indexes
+	// rise with time.
 	acknowledged []notice
 	seen         map[string][]notice
 }
@@ -85,7 +85,7 @@ func (p *past) learn() {
 	}
 }
 
-// remember takes in the changes of a session, and which clients were told of them.
+// remember records the changes of a session, and the clients that learnt of them.
 func (p *past) remember(l *life) {
 	changes := slices.Concat(l.applied, l.ends)
 	slices.SortStableFunc(changes, func(a, b history.Event) int { return cmp.Compare(a.Index, b.Index) })
@@ -109,7 +109,7 @@ func (p *past) remember(l *life) {
 	}
 }
 
-// rising makes the last notice include the one before it.
+// rising makes the last notice include the notice before it.
 func rising(all []notice) []notice {
 	if n := len(all); n > 1 {
 		all[n-1].index = max(all[n-1].index, all[n-2].index)
@@ -173,7 +173,7 @@ func (p *past) lists(e history.Event, rule string, low uint64) {
 	}
 }
 
-// shows checks one session in an answer: it was as shown at some index between low and the index of the answer.
+// shows checks one session in an answer: it had the shown state at some index between low and the index of the answer.
 func (p *past) shows(e history.Event, id session.ID, rule string, low uint64) {
 	if p.c.locals[id] != nil {
 		return
@@ -200,7 +200,7 @@ func (p *past) shows(e history.Event, id session.ID, rule string, low uint64) {
 // reign is a range of indexes, both included.
 type reign struct{ from, till uint64 }
 
-// so returns the ranges of indexes in which a session was as an answer shows it.
+// so returns the ranges of indexes in which a session had the shown state.
 func (p *past) so(e history.Event, id session.ID) []reign {
 	shown := shown{page: e.Read.Page, certificate: e.Certificate}
 	if at := slices.IndexFunc(e.Read.Sessions, func(s session.Session) bool { return s.ID == id }); at >= 0 {

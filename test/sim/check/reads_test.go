@@ -10,11 +10,11 @@ import (
 
 // The shown sessions, as they are after entries 5, 6 and 8.
 func opened() session.Session {
-	return session.Session{ID: id, Timeout: timeout, Owner: 1, Attachment: 1}
+	return session.Session{ID: id, Spec: session.Spec{Timeout: timeout}, Owner: 1, Attachment: 1}
 }
 
 func moved() session.Session {
-	return session.Session{ID: id, Timeout: timeout, Owner: 2, Attachment: 2}
+	return session.Session{ID: id, Spec: session.Spec{Timeout: timeout}, Owner: 2, Attachment: 2}
 }
 
 // says returns an answer to a read of id, which was sent 10 ms before, with the node's state.
@@ -73,7 +73,10 @@ func reading(h []history.Event) []history.Event {
 		with(says("x", 95, is(2, rw, 10), 6), func(e *history.Event) {
 			e.Certificate = &session.Certificate{Term: 2, LastTouchAge: 4250 * time.Millisecond}
 		}),
-		page(says("x", 96, is(2, rw, 10), 10, session.Session{ID: 3 << 56, Timeout: timeout, Owner: 3, Attachment: 4})),
+		page(says("x", 96, is(2, rw, 10), 10, session.Session{
+			ID: 3 << 56, Spec: session.Spec{Timeout: timeout},
+			Owner: 3, Attachment: 4,
+		})),
 	)
 }
 
@@ -211,8 +214,8 @@ func with2(s session.Session, owner session.Node) session.Session {
 	return s
 }
 
-// TestReadsOfTheLeadersWordAreLinearizable plants answers that leave out what was acknowledged before the request.
-func TestReadsOfTheLeadersWordAreLinearizable(t *testing.T) {
+// TestReadsOfLeadersAreLinearizable plants answers that leave out what was acknowledged before the request.
+func TestReadsOfLeadersAreLinearizable(t *testing.T) {
 	findReads(t, []wrong{
 		{
 			"an index below an open that was answered", "R4", "older than index 5",

@@ -8,36 +8,37 @@ import (
 	"holdfast/tree"
 )
 
-// replay replays what a lasting watch was told beside what it was to be told.
+// replay compares the events of a lasting watch with the events that it must receive.
 type replay struct {
 	c watches
 	w *watch
-	// all is what is due, and next the first of it that is not settled.
+	// all are the due events, and next is the first unchecked one.
 	all  []due
 	next int
-	// last is the stamp of the newest event. cover is the highest LOST, upTo the stamp up to which all was told.
+	// last is the stamp of the newest event. cover is the highest LOST, upTo the stamp up to which the watch is
+	// complete.
 	last, cover, upTo tree.Stamp
 }
 
-// lasting checks I11 for a watch that lasts: each change that it matches is told in order and once, or lies in a LOST
-// that came before anything later. It checks I13: a read of the same client is answered behind the events that it
+// lasting checks I11 for a lasting watch: each matching change is delivered in order and once, or is covered by a LOST
+// that came before any later event. It checks I13: a read of the same client is answered after the events that it
 // shows.
 func (c watches) lasting(w *watch, all []due) {
 	r := &replay{c: c, w: w, all: all, upTo: w.began.Watched.Stamp}
-	for _, e := range w.told {
-		switch e.Kind { //nolint:exhaustive // a watch is told nothing else
-		case history.WatchHeard:
-			r.heard(e)
+	for _, e := range w.watchEvents {
+		switch e.Kind { //nolint:exhaustive // a watch receives nothing else
+		case history.WatchReceived:
+			r.received(e)
 		case history.WatchLost:
 			r.lost(e)
-		case history.WatchTold:
-			r.told(e)
+		case history.WatchProgress:
+			r.progress(e)
 		}
 	}
 }
 
-// heard takes an event.
-func (r *replay) heard(e history.Event) {
+// received checks an event.
+func (r *replay) received(e history.Event) {
 	stamp, what := e.Watched.Event.Stamp, named(e.Watched.Event)
 	if e.Watched.Session != 0 {
 		stamp, what = tree.StampAt(stamp.Index(), 0), sessionNamed(e)
@@ -45,26 +46,26 @@ func (r *replay) heard(e history.Event) {
 	n, found := slices.BinarySearchFunc(r.all, stamp, func(d due, s tree.Stamp) int { return cmp.Compare(d.stamp, s) })
 	switch {
 	case stamp < r.last:
-		r.fail("I11", e, "told behind an event at %v", r.last)
+		r.fail("I11", e, "delivered after an event at %v", r.last)
 		return
 	case r.w.hides(stamp, what) && (!found || !slices.Contains(r.all[n].what, what)):
-		r.fail("I14", e, "told of what its client may not read")
+		r.fail("I14", e, "event of an entry that its client may not read")
 		return
 	case !found || !slices.Contains(r.all[n].what, what):
-		r.fail("I11", e, "told of what the watch is not for, or of nothing that has happened")
+		r.fail("I11", e, "event that does not match the watch, or never happened")
 		return
-	case count(r.all[n].heard, what) == count(r.all[n].what, what):
-		r.fail("I11", e, "told twice")
+	case count(r.all[n].received, what) == count(r.all[n].what, what):
+		r.fail("I11", e, "delivered twice")
 		return
 	case n < r.next && stamp > r.cover:
-		r.fail("I11", e, "told after everything up to %v was", r.upTo)
+		r.fail("I11", e, "delivered after progress up to %v", r.upTo)
 	}
 	r.settle(stamp, e)
-	r.all[n].heard = append(r.all[n].heard, what)
+	r.all[n].received = append(r.all[n].received, what)
 	r.last = stamp
 }
 
-// lost takes a LOST, which names no stamp that is still to come.
+// lost checks a LOST, which names no stamp that is still to come.
 func (r *replay) lost(e history.Event) {
 	r.c.checked("I11 lost")
 	if e.Watched.Stamp.Index() > e.Watched.Newest {
@@ -73,17 +74,17 @@ func (r *replay) lost(e history.Event) {
 	r.cover = max(r.cover, e.Watched.Stamp)
 }
 
-// told takes the word that everything up to a stamp has been told.
-func (r *replay) told(e history.Event) {
+// progress checks a notice that the watch is complete up to a stamp.
+func (r *replay) progress(e history.Event) {
 	r.c.checked("I13 before")
 	if e.Watched.Stamp < r.upTo && e.Watched.Stamp > r.w.began.Watched.Stamp {
-		r.fail("I13", e, "told everything up to %v before", r.upTo)
+		r.fail("I13", e, "progress up to %v was sent before", r.upTo)
 	}
 	r.upTo = max(r.upTo, e.Watched.Stamp)
 	r.settle(e.Watched.Stamp+1, e)
 }
 
-// settle checks what is due below a stamp.
+// settle checks that the events due below a stamp were delivered.
 func (r *replay) settle(stamp tree.Stamp, e history.Event) {
 	for ; r.next < len(r.all) && r.all[r.next].stamp < stamp; r.next++ {
 		d := r.all[r.next]
@@ -95,14 +96,14 @@ func (r *replay) settle(stamp tree.Stamp, e history.Event) {
 		if r.later(d.stamp, e) {
 			invariant = "I13"
 		}
-		r.fail(invariant, e, "not told of all at %v, which is %q, but of %q", d.stamp, d.what, d.heard)
+		r.fail(invariant, e, "events at %v incomplete: want %q, got %q", d.stamp, d.what, d.received)
 	}
 }
 
-// later reports whether the watch hears of a stamp after e.
+// later reports whether the watch receives an event of a stamp after e.
 func (r *replay) later(stamp tree.Stamp, e history.Event) bool {
-	return slices.ContainsFunc(r.w.told, func(o history.Event) bool {
-		return o.Kind == history.WatchHeard && o.At >= e.At && o.Watched.Event.Stamp == stamp
+	return slices.ContainsFunc(r.w.watchEvents, func(o history.Event) bool {
+		return o.Kind == history.WatchReceived && o.At >= e.At && o.Watched.Event.Stamp == stamp
 	})
 }
 
@@ -110,10 +111,10 @@ func (r *replay) fail(invariant string, e history.Event, format string, args ...
 	r.c.misled(e, invariant, "the watch of %s, "+format, append([]any{history.Line(r.w.began)}, args...)...)
 }
 
-// whole reports whether all was told. What happened twice at one stamp may have been told once: then the last of it
-// stands for all (V4).
+// whole reports whether all events were delivered. Repeated events of one stamp may be delivered once: then the last
+// event stands for all (V4 resumed watches).
 func (d *due) whole() bool {
-	return slices.Equal(lasts(d.what), lasts(d.heard))
+	return slices.Equal(lasts(d.what), lasts(d.received))
 }
 
 // lasts returns the last of each sort.

@@ -37,7 +37,7 @@ func (c replicas) check(events []history.Event) {
 		case history.AppliedMove:
 			c.attached(attached, e)
 		case history.Opened:
-			// The repeat of a request gets the same answer as the first (O2).
+			// The repeat of a request gets the same answer as the first (O2 idempotent opens).
 			if g, ok := given[e.ID]; ok && (g.Who != e.Who || g.Asked != e.Asked) {
 				c.fail("I7", e.ID, e.At, "given to two opens: %s; and %s", history.Line(g), history.Line(e))
 			}
@@ -63,7 +63,7 @@ func (c replicas) same(invariant string, first map[uint64]history.Event, index u
 	}
 }
 
-// once fails when two entries did what may be done once to an id, or when nodes did it differently.
+// once fails when two entries did to an id what may be done once, or when nodes did it differently.
 func (c replicas) once(invariant string, first map[session.ID]history.Event, id session.ID, e history.Event) {
 	f, ok := first[id]
 	if !ok {
@@ -143,7 +143,7 @@ type log struct {
 	// first holds for each index the changes of the first process, made the nodes that made changes.
 	first map[uint64]entry
 	made  map[uint64][]string
-	// under holds for each node the entry whose changes may not be complete.
+	// under holds for each node the entry whose changes may be incomplete.
 	under map[string]*entry
 }
 
@@ -168,7 +168,7 @@ func (c replicas) changes(events []history.Event) {
 	}
 }
 
-// change takes in a change by an entry.
+// change records a change by an entry.
 func (l *log) change(e history.Event) {
 	if u := l.under[e.Who]; u != nil && u.changes[0].Index != e.Index {
 		l.done(e.Who)

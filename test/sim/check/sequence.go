@@ -11,7 +11,7 @@ import (
 // sequence judges the order in which a leader's expiries end.
 type sequence struct{ judge }
 
-// expiry is the end of a session, and when its leader last decided it.
+// expiry is the end of a session, and its leader's last decision about it.
 type expiry struct {
 	id      session.ID
 	decided time.Duration
@@ -19,8 +19,8 @@ type expiry struct {
 	index   uint64
 }
 
-// check checks E3: of the sessions that a leader ended in one term, none was decided later than another and ended by an
-// earlier entry. Sessions that were decided at the same moment may be in one batch, and have no order.
+// check checks E3: of the sessions that a leader ended in one term, a later decision never led to an earlier entry.
+// Sessions with decisions at the same moment may share a batch, and have no order.
 func (c sequence) check() {
 	terms := make(map[uint64][]expiry)
 	for _, l := range c.sorted() {

@@ -9,14 +9,14 @@ import (
 	"holdfast/tree"
 )
 
-// addition is one step of a counter, as the log has it.
+// addition is one step of a counter in the log.
 type addition struct {
 	sum int64
 	at  tree.Stamp
 }
 
-// counter checks a counter by the log: what is added is a number of its own for each call. So each step of the log is
-// known to be of one call, and has been answered, or its outcome was unknown.
+// counter checks a counter against the log: each call adds a different number, which identifies the call of each step.
+// The call was answered, or its outcome was unknown.
 func (c uses) counter(path string, used map[string][]history.Event) {
 	if len(used[Add]) == 0 {
 		return
@@ -43,7 +43,7 @@ func (c uses) counter(path string, used map[string][]history.Event) {
 	}
 }
 
-// added checks one call that adds to a counter, by the steps of the log that are its.
+// added checks one call that adds to a counter, by its steps in the log.
 func (c uses) added(e history.Event, did []addition) {
 	c.checked("counter add")
 	switch {
@@ -61,7 +61,7 @@ func (c uses) added(e history.Event, did []addition) {
 	}
 }
 
-// steps returns what was added to a counter, and all numbers that it ever was. The numbers that are added are positive.
+// steps returns the additions of a counter, and all its values. The added numbers are positive.
 func (c uses) steps(path string) (steps map[int64][]addition, numbers map[int64]bool) {
 	steps, numbers = make(map[int64][]addition), map[int64]bool{0: true}
 	var sum int64
@@ -75,7 +75,7 @@ func (c uses) steps(path string) (steps map[int64][]addition, numbers map[int64]
 			continue
 		}
 		if n == sum {
-			continue // the entry has changed, and its data have not
+			continue // the entry has changed, but not its data
 		}
 		steps[n-sum] = append(steps[n-sum], addition{n, v.from})
 		sum, numbers[n] = n, true
@@ -83,9 +83,9 @@ func (c uses) steps(path string) (steps map[int64][]addition, numbers map[int64]
 	return steps, numbers
 }
 
-// group checks a group by the log: who joined is a member until its session ends or it leaves; a view shows members
-// that there were, with what they said; it shows none that had gone before its reader's session began, and none again
-// that it had dropped; long after the last fault it shows exactly those that there are.
+// group checks a group against the log: a client that joined is a member until its session ends or it leaves; a view
+// shows existing members with their data; it shows no member that had gone before its reader's session started, and no
+// member again that it had dropped; long after the last fault it shows exactly the existing members.
 func (c uses) group(path string, used map[string][]history.Event) {
 	if len(used[Join]) == 0 {
 		return
@@ -137,7 +137,7 @@ func (s stay) said(what string) bool {
 	return slices.ContainsFunc(s.datas, func(data string) bool { return strings.Contains(data, strconv.Quote(what)) })
 }
 
-// viewed checks one look at a view.
+// viewed checks one reading of a view.
 func (c uses) viewed(e history.Event, members []stay, dropped, shown map[string]map[tree.Stamp]bool) {
 	c.checked("group view")
 	view, now := e.Use.View, make(map[tree.Stamp]bool)

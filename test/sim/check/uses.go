@@ -13,26 +13,26 @@ import (
 
 // Verbs of [history.Use].
 const (
-	// Owes: from now on each client takes one more turn with the recipe at the path. LastTurn: it has had it.
-	Owes     = "owes a turn"
-	LastTurn = "has had its last turn"
+	// ExpectTurn: from now on each client makes one more call of the recipe at the path. LastTurn: the client has made it.
+	ExpectTurn = "expects a turn"
+	LastTurn   = "has had its last turn"
 
-	// Put: an item was put into a queue. Finish: it was finished, under the token of its claim.
+	// Put: an item was put into a queue. Finish: it was finished, with the token of its claim.
 	Put    = "put"
 	Finish = "finish"
 	// Do: the job of a key is done, by this call or by another.
 	Do = "do"
-	// Add: Number was added to a counter, which is Sum then. Read: it was read and is Sum, not less than all that was
-	// told before.
+	// Add: Number was added to a counter, which then is Sum. Read: it was read and is Sum, not less than all earlier
+	// answers.
 	Add  = "add"
 	Read = "read"
-	// Join: a member joined its group, and said what Data is of itself with Set. View: a view was read. LastView: so it
-	// was long after the last fault, when nobody joined or left any more.
+	// Join: a member joined its group, with its data in Data. View: a view was read. LastView: the view long after the
+	// last fault, when members no longer came or went.
 	Join     = "join"
 	Set      = "set"
 	View     = "view"
 	LastView = "view at last"
-	// Raise and Lower: a barrier was. Wait: a client waited at it.
+	// Raise and Lower: a barrier was raised or lowered. Wait: a client waited at it.
 	Raise = "raise"
 	Lower = "lower"
 	Wait  = "wait"
@@ -45,7 +45,7 @@ const (
 type uses struct {
 	judge
 
-	past  *annals
+	past  *treeStates
 	times times
 }
 
@@ -83,9 +83,9 @@ func (c uses) check() {
 	c.delays()
 }
 
-// lastTurns checks that each client has its last turn soon after the last fault.
+// lastTurns checks that each client makes its last call soon after the last fault.
 func (c uses) lastTurns(path string, used map[string][]history.Event) {
-	for _, owed := range used[Owes] {
+	for _, owed := range used[ExpectTurn] {
 		by := owed.At + c.bounds.Turn
 		had := slices.ContainsFunc(used[LastTurn], func(e history.Event) bool {
 			return e.Who == owed.Who && e.At >= owed.At && e.At <= by
@@ -101,17 +101,17 @@ func (c uses) lastTurns(path string, used map[string][]history.Event) {
 	}
 }
 
-// stay is the time of an entry of the tree, from its creation to its removal: 0 if it is there at the end.
+// stay is the time of an entry of the tree, from its creation to its removal: 0 if it exists at the end.
 type stay struct {
 	path       string
 	made, gone tree.Stamp
-	// first is the entry as it was made. datas are all data that it ever had.
+	// first is the created entry. datas are all data that it ever had.
 	first *plain.Node
 	datas []string
 }
 
-// stays returns all entries that there ever were at a path, in their order.
-func (p *annals) stays(path string) (all []stay) {
+// stays returns all entries that ever existed at a path, in their order.
+func (p *treeStates) stays(path string) (all []stay) {
 	for _, v := range p.paths[path] {
 		open := len(all) > 0 && all[len(all)-1].gone == 0
 		if open && (v.node == nil || v.node.Stat.Created != all[len(all)-1].made) {
@@ -131,7 +131,7 @@ func (p *annals) stays(path string) (all []stay) {
 }
 
 // staysBelow returns all entries that there ever were just below a path.
-func (p *annals) staysBelow(path string) (all []stay) {
+func (p *treeStates) staysBelow(path string) (all []stay) {
 	for _, one := range slices.Sorted(maps.Keys(p.below[path])) {
 		all = append(all, p.stays(one)...)
 	}
@@ -152,8 +152,8 @@ func find(all []stay, token tree.Stamp) (stay, bool) {
 	return all[n], true
 }
 
-// queue checks a queue by the log: an item that was put is there once, each claim is of an item that is there, and an
-// item goes with its claim, in one write, when its worker finishes it.
+// queue checks a queue against the log: an item that was put exists once, each claim is of an existing item, and when
+// its worker finishes an item, one write removes item and claim.
 func (c uses) queue(path string, used map[string][]history.Event) {
 	if len(used[Put]) == 0 {
 		return
@@ -180,7 +180,7 @@ func (c uses) queue(path string, used map[string][]history.Event) {
 	}
 }
 
-// finishes checks that the item of a call that finishes it goes with the call's claim.
+// finishes checks that a call that finishes an item removes it together with its claim.
 func (c uses) finishes(e history.Event, items, claims []stay) {
 	if e.Text != "" {
 		return
@@ -195,7 +195,7 @@ func (c uses) finishes(e history.Event, items, claims []stay) {
 	}
 }
 
-// finishedBy checks that an item that has gone went with its claim.
+// finishedBy checks that a removed item was removed together with its claim.
 func (c uses) finishedBy(item stay, claims []stay) {
 	if item.gone == 0 {
 		return
@@ -209,7 +209,7 @@ func (c uses) finishedBy(item stay, claims []stay) {
 	}
 }
 
-// claimed checks that a worker was told of an item that it has: with the token, and the data, of the log.
+// claimed checks that a worker's answer names an item that it has: with the token, and the data, of the log.
 func (c uses) claimed(e history.Event, items, claims []stay) {
 	c.checked("queue claim")
 	claim, ok := find(claims, e.Claim.Token)
@@ -224,8 +224,8 @@ func (c uses) claimed(e history.Event, items, claims []stay) {
 	}
 }
 
-// once checks the job of a key by the log: its result is written once and stays, all are told that one, and nobody
-// works on a job that was told to be done.
+// once checks the job of a key against the log: its result is written once and stays, all callers get this result, and
+// no caller works on a job that was reported as done.
 func (c uses) once(path string, used map[string][]history.Event) {
 	if len(used[Do]) == 0 {
 		return
@@ -256,7 +256,7 @@ func (c uses) once(path string, used map[string][]history.Event) {
 	c.workedOn(path, told)
 }
 
-// workedOn checks that nobody begins to work on the job of a key after anybody was told that it is done.
+// workedOn checks that no caller starts to work on the job of a key after an answer that it is done.
 func (c uses) workedOn(path string, told time.Duration) {
 	for _, e := range c.contested {
 		if e.Kind != history.Works || e.Claim.Path != path {

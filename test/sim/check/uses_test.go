@@ -17,11 +17,11 @@ type logged struct {
 	index uint64
 	owner session.ID
 	ops   []tree.Op
-	// ends says that instead the session of the owner expires.
+	// ends reports that instead the session of the owner expires.
 	ends bool
 }
 
-// site is a log, and what clients did with recipes and were told.
+// site is a log, with clients' calls of recipes and their answers.
 type site struct {
 	log []logged
 	// claims and used have names, so that a test can break them.
@@ -123,7 +123,7 @@ func newSite() *site {
 	s.delays()
 	s.gates()
 	s.meetings()
-	s.use("owes", 40, "q2", 2, history.Use{Path: "/q", Verb: Owes})
+	s.use("owes", 40, "q2", 2, history.Use{Path: "/q", Verb: ExpectTurn})
 	s.use("last", 60, "q2", 2, history.Use{Path: "/q", Verb: LastTurn})
 	return s
 }
@@ -152,8 +152,8 @@ func (s *site) judge(t *testing.T) Result {
 	for _, e := range h {
 		j.note(e, v)
 	}
-	now, past, known := plain.New(0), newAnnals(), make(times)
-	past.turn(now, 0)
+	now, past, known := plain.New(0), newTreeStates(), make(times)
+	past.record(now, 0)
 	slices.SortStableFunc(s.log, func(a, b logged) int { return cmp.Compare(a.index, b.index) })
 	for _, d := range s.log {
 		when := moment{at(float64(d.index)), at(float64(d.index))}
@@ -163,7 +163,7 @@ func (s *site) judge(t *testing.T) Result {
 		} else if outcome, _ := now.Do(stamp, tree.Transaction{Then: d.ops}); outcome.Refused != nil {
 			t.Fatalf("the log at %d: %v", d.index, outcome.Refused)
 		}
-		past.turn(now, stamp.Stamp)
+		past.record(now, stamp.Stamp)
 		known[d.index] = when
 	}
 	uses{j, past, known}.check()
@@ -205,7 +205,7 @@ func (s *site) entry(index uint64) *logged {
 	return &s.log[slices.IndexFunc(s.log, func(d logged) bool { return d.index == index })]
 }
 
-// drop takes the write at an index out of the log.
+// drop removes the write at an index from the log.
 func (s *site) drop(index uint64) {
 	s.log = slices.DeleteFunc(s.log, func(d logged) bool { return d.index == index })
 }

@@ -10,28 +10,28 @@ import (
 	"holdfast/tree"
 )
 
-// VeiledPath is the part of the tree whose entries have lists that hide them from some of those that watch it. Watches
-// of it are judged apart from others.
+// VeiledPath is the part of the tree whose entries have lists that hide them from some watchers. Watches of this part
+// are checked separately.
 const VeiledPath = "/veiled"
 
-// heard is a change of the log, with the lists that decide who hears of it.
+// heard is a change of the log, with the access lists that decide about its events.
 type heard struct {
 	tree.Change
 	lists plain.Lists
 }
 
-// veils judges watches of what not everybody may read (V8): a watch is told of a change if the list that was in force
-// for the entry at the change lets its client read, and of changed children if the list of the entry above does. What
-// came before and later counts for nothing, nor do the lists of a connection that comes back.
+// veils checks watches of entries that not all clients may read (V8 events need READ): a watch receives a change if the
+// list in force for the entry at the change lets its client read, and changed children if the list of the entry above
+// does. Earlier and later lists do not matter, nor do the lists of a connection that comes back.
 //
-// A one-shot that comes back is judged by the tree that its client comes back to (V4), and so by the list in force
-// there: it may hear of a change that was hidden when it happened, and need not hear of one that is hidden by then. If
-// its client has kept its connection, it has heard of each as it happened. A lasting watch of the same client that
-// matches may hear of it too.
+// A one-shot that comes back is checked against the tree that its client comes back to (V4 resumed watches), and so
+// against the list in force there: it may fire with a change that was hidden when it happened, and need not fire with a
+// change that is hidden by then. If its client has kept its connection, the one-shot has received each change as it
+// happened. A matching lasting watch of the same client may receive it too.
 type veils struct {
 	watches
 	all  []heard
-	past *annals
+	past *treeStates
 }
 
 // veiled reports whether a watch is of the part of the tree with lists.
@@ -40,19 +40,19 @@ func (w *watch) veiled() bool {
 	return len(specs) > 0 && (specs[0].Path == VeiledPath || tree.Below(specs[0].Path, VeiledPath))
 }
 
-// hides reports whether a watch matches something that its client may not read.
+// hides reports whether a watch matches an event that its client may not read.
 func (w *watch) hides(stamp tree.Stamp, what string) bool {
 	return slices.ContainsFunc(w.hidden, func(d due) bool { return d.stamp == stamp && slices.Contains(d.what, what) })
 }
 
 func (c veils) check() {
-	// What is told before a watch is in place, and of watches that begin twice, is said with all watches.
+	// The checks of all watches cover events before a watch is in place, and watches that start twice.
 	byName := make(map[string]*watch)
 	var all []*watch
-	for _, e := range c.told {
+	for _, e := range c.watchEvents {
 		switch w := byName[e.Watched.Name]; {
 		case w != nil:
-			w.told = append(w.told, e)
+			w.watchEvents = append(w.watchEvents, e)
 		case e.Kind == history.WatchBegan:
 			w = &watch{began: e}
 			byName[e.Watched.Name] = w
@@ -68,20 +68,20 @@ func (c veils) check() {
 		if allowed := c.sort(w); w.oneShot() {
 			c.once(w, allowed)
 		} else {
-			w.told = slices.DeleteFunc(slices.Clone(w.told), func(e history.Event) bool {
-				return e.Kind == history.WatchHeard && !isDue(allowed, e.Watched.Event) && c.owedToOneShot(all, e)
+			w.watchEvents = slices.DeleteFunc(slices.Clone(w.watchEvents), func(e history.Event) bool {
+				return e.Kind == history.WatchReceived && !isDue(allowed, e.Watched.Event) && c.owedToOneShot(all, e)
 			})
 			c.lasting(w, allowed)
 		}
 	}
 }
 
-// owedToOneShot reports whether what a lasting watch heard may have been what a one-shot of its client was owed when
-// the client came back: a connection hears of an event once, whichever of its watches match (V2).
+// owedToOneShot reports whether an event of a lasting watch may have been due to a one-shot of its client when the
+// client came back: a connection receives an event once, whichever of its watches match (V2 each event once).
 func (c veils) owedToOneShot(all []*watch, heard history.Event) bool {
 	e := heard.Watched.Event
 	return slices.ContainsFunc(all, func(w *watch) bool {
-		return w.oneShot() && w.began.Who == heard.Who && w.began.At <= heard.At && w.heardNothingBut(e) &&
+		return w.oneShot() && w.began.Who == heard.Who && w.began.At <= heard.At && w.firedOnlyFor(e) &&
 			hears(w.began.Watched.Specs[0], e) && c.showed(w.began.Watched.Specs[0], w.began.Watched.As, e, maxStamp)
 	})
 }
@@ -89,16 +89,16 @@ func (c veils) owedToOneShot(all []*watch, heard history.Event) bool {
 // maxStamp is behind all that happens.
 const maxStamp = ^tree.Stamp(0)
 
-// heardNothingBut reports whether a one-shot was not seen to have fired with another event.
-func (w *watch) heardNothingBut(e tree.Event) bool {
-	return !slices.ContainsFunc(w.told, func(o history.Event) bool {
-		return o.Kind == history.WatchHeard && o.Watched.Event != e
+// firedOnlyFor reports whether a one-shot has fired with no other event.
+func (w *watch) firedOnlyFor(e tree.Event) bool {
+	return !slices.ContainsFunc(w.watchEvents, func(o history.Event) bool {
+		return o.Kind == history.WatchReceived && o.Watched.Event != e
 	})
 }
 
 // grow returns the part of the tree with lists.
-func (c veils) grow() *grown {
-	g := &grown{paths: make(map[string][]leaf)}
+func (c veils) grow() *watchedTree {
+	g := &watchedTree{paths: make(map[string][]leaf)}
 	for _, h := range c.all {
 		if h.Path == VeiledPath || tree.Below(h.Path, VeiledPath) {
 			g.changes = append(g.changes, h.Change)
@@ -108,7 +108,7 @@ func (c veils) grow() *grown {
 	return g
 }
 
-// once judges a one-shot, which is allowed to hear of some changes as they happen.
+// once checks a one-shot, which may receive some changes as they happen.
 func (c veils) once(w *watch, allowed []due) {
 	spec, as := w.began.Watched.Specs[0], w.began.Watched.As
 	c.oneShot(w, oneShotRules{
@@ -123,12 +123,12 @@ func (c veils) once(w *watch, allowed []due) {
 			upTo, hidden := told.Watched.Stamp, uint64(0)
 			switch {
 			case c.stays(w, told):
-				// It heard as it happened, whatever was hidden later.
+				// It fired as the change happened, whatever was hidden later.
 				c.checked("I11 one-shot stays")
 			case !c.tree.owes(spec, after, upTo):
 				return false
 			default:
-				// Wherever its client came back, it could read what changed.
+				// Wherever its client came back, it could read the change.
 				hidden = c.hiddenLast(spec.Path, as, upTo)
 			}
 			owed := slices.ContainsFunc(allowed, func(d due) bool {
@@ -142,12 +142,12 @@ func (c veils) once(w *watch, allowed []due) {
 	})
 }
 
-// straying is how long before a watch was seen to be in place its client may have gone on another connection.
+// straying is how long before a watch was seen in place its client may have changed its connection.
 const straying = time.Second
 
-// stays reports whether a client had one connection from the beginning of a watch until it was told of everything up to
-// a stamp: nothing came back then. The history tells when clients lose their connections, but not when a node falls
-// behind the changes that it keeps.
+// stays reports whether a client had one connection from the start of a watch until the watch was complete up to a
+// stamp: then nothing was resumed. The history shows when clients lose their connections, but not when a node falls
+// behind its kept changes.
 func (c veils) stays(w *watch, told history.Event) bool {
 	left := func(at time.Duration) bool { return at >= w.began.At-straying && at <= told.At }
 	return c.bounds.Keeps && !slices.ContainsFunc(slices.Concat(c.strayed[w.began.Who], c.strayed[""]), left)
@@ -194,7 +194,7 @@ func (c veils) hiddenLast(path string, as []tree.Principal, upTo tree.Stamp) (in
 	return 0
 }
 
-// turns returns the indexes at which the list in force for a path may have become another, in their order.
+// turns returns the indexes at which the list in force for a path may have changed, in their order.
 func (c veils) turns(path string) (indexes []uint64) {
 	for ; path != ""; path = tree.Parent(path) {
 		for _, v := range c.past.paths[path] {
@@ -205,9 +205,9 @@ func (c veils) turns(path string) (indexes []uint64) {
 	return slices.Compact(indexes)
 }
 
-// sort returns what a watch is to be told, and notes what is hidden from it.
+// sort returns the events that a watch must receive, and records the hidden ones.
 func (c veils) sort(w *watch) (allowed []due) {
-	upTo := w.toldUpTo()
+	upTo := w.progress()
 	for _, h := range c.all {
 		for i, e := range eventsOf(h.Change) {
 			list := []tree.ACL{h.lists.Own, h.lists.Parent}[i]
@@ -220,7 +220,7 @@ func (c veils) sort(w *watch) (allowed []due) {
 			} else {
 				name, w.hidden = "I14 hidden", withEvent(w.hidden, e)
 			}
-			if e.Stamp <= upTo && !plain.Granted(list, tree.Read, nil) { // then it matters who watches
+			if e.Stamp <= upTo && !plain.Granted(list, tree.Read, nil) { // then the watcher's principals matter
 				c.checked(name)
 			}
 		}
@@ -228,10 +228,10 @@ func (c veils) sort(w *watch) (allowed []due) {
 	return allowed
 }
 
-// toldUpTo returns the stamp up to which a watch was told everything.
-func (w *watch) toldUpTo() (upTo tree.Stamp) {
-	for _, e := range w.told {
-		if e.Kind == history.WatchTold {
+// progress returns the stamp up to which a watch was complete.
+func (w *watch) progress() (upTo tree.Stamp) {
+	for _, e := range w.watchEvents {
+		if e.Kind == history.WatchProgress {
 			upTo = max(upTo, e.Watched.Stamp)
 		}
 	}

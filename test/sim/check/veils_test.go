@@ -10,8 +10,8 @@ import (
 	"holdfast/tree"
 )
 
-// veil is a log with entries that are hidden from some, and what three watches were told: one of ann, one of nobody in
-// particular, and one of nobody that begins later. Nothing is wrong in it.
+// veil is a correct log with hidden entries, and the events of three watches: one of ann, one of an anonymous client,
+// and one of an anonymous client that starts later.
 func veil() []history.Event {
 	k := &clerk{tree: plain.New(0), principals: ann}
 	everybody := tree.Grant{Permissions: tree.Read, Scheme: tree.World, ID: tree.Anyone}
@@ -28,7 +28,7 @@ func veil() []history.Event {
 		{create(path, own)}, // 11: hidden but for the children of the entry above
 		{set},               // 12: hidden
 		{set, tree.SetACL{Path: path, Version: tree.Any, ACL: append(own, everybody)}, set}, // 13: the second set is for all
-		{tree.SetACL{Path: path, Version: tree.Any, ACL: own}},                              // 14: told to nobody
+		{tree.SetACL{Path: path, Version: tree.Any, ACL: own}},                              // 14: no watch receives it
 		{tree.Delete{Path: path, Version: tree.Any}},                                        // 15: as 11
 	} {
 		if number > 0 {
@@ -43,7 +43,7 @@ func veil() []history.Event {
 		h = append(h, history.Event{At: at(moment), Kind: kind, Who: "o1", Watched: &w})
 	}
 	hears := func(name string, index uint64, kind tree.EventKind, path string) {
-		add(history.WatchHeard, history.Watched{
+		add(history.WatchReceived, history.Watched{
 			Name: name, Event: tree.Event{Stamp: tree.StampAt(index, 2), Kind: kind, Path: path},
 		})
 	}
@@ -58,42 +58,42 @@ func veil() []history.Event {
 	hears("ann", 13, tree.DataChanged, path)
 	hears("ann", 13, tree.DataChanged, path)
 	hears("ann", 15, tree.EntryDeleted, path)
-	add(history.WatchTold, history.Watched{Name: "ann", Stamp: end(15)})
+	add(history.WatchProgress, history.Watched{Name: "ann", Stamp: end(15)})
 	begins("nobody", 10, tree.WatchRecursive, VeiledPath, nil)
 	hears("nobody", 13, tree.DataChanged, path)
-	add(history.WatchTold, history.Watched{Name: "nobody", Stamp: end(15)})
-	// "data" hears of nothing that is hidden, and then of the second set of 13.
+	add(history.WatchProgress, history.Watched{Name: "nobody", Stamp: end(15)})
+	// "data" receives no hidden event, and then the second set of 13.
 	begins("data", 11, tree.WatchData, path, nil)
-	add(history.WatchTold, history.Watched{Name: "data", Stamp: end(12)})
+	add(history.WatchProgress, history.Watched{Name: "data", Stamp: end(12)})
 	hears("data", 13, tree.DataChanged, path)
-	// "back" was away when that happened, and comes back when it is hidden again. Its end is hidden as well.
+	// "back" was away at that change, and comes back when it is hidden again. Its end is hidden as well.
 	begins("back", 11, tree.WatchData, path, nil)
-	h = append(h, history.Event{At: at(moment + 0.5), Kind: history.Strayed, Who: "o1"})
-	add(history.WatchTold, history.Watched{Name: "back", Stamp: end(14)})
+	h = append(h, history.Event{At: at(moment + 0.5), Kind: history.ConnectionChanged, Who: "o1"})
+	add(history.WatchProgress, history.Watched{Name: "back", Stamp: end(14)})
 	// "stays" keeps its connection all the while.
 	moment += 2
 	begins("stays", 11, tree.WatchData, path, nil)
-	add(history.WatchTold, history.Watched{Name: "stays", Stamp: end(12)})
+	add(history.WatchProgress, history.Watched{Name: "stays", Stamp: end(12)})
 	hears("stays", 13, tree.DataChanged, path)
-	add(history.WatchTold, history.Watched{Name: "stays", Stamp: end(14)})
+	add(history.WatchProgress, history.Watched{Name: "stays", Stamp: end(14)})
 	// "late" waits for an entry that it may not read at first, and comes back when it may.
 	begins("late", 10, tree.WatchExists, path, nil)
-	add(history.WatchHeard, history.Watched{
+	add(history.WatchReceived, history.Watched{
 		Name: "late", Upper: end(13), Event: tree.Event{Stamp: tree.StampAt(11, 2), Kind: tree.EntryCreated, Path: path},
 	})
-	// "beside" is a lasting watch of the client of "late", whose event it hears.
+	// "beside" is a lasting watch of the client of "late", whose event it receives.
 	begins("beside", 10, tree.WatchRecursive, VeiledPath, nil)
 	hears("beside", 11, tree.EntryCreated, path)
 	hears("beside", 13, tree.DataChanged, path)
-	add(history.WatchTold, history.Watched{Name: "beside", Stamp: end(15)})
+	add(history.WatchProgress, history.Watched{Name: "beside", Stamp: end(15)})
 	begins("children", 10, tree.WatchPersistent, VeiledPath, nil)
 	hears("children", 11, tree.ChildrenChanged, VeiledPath)
 	hears("children", 15, tree.ChildrenChanged, VeiledPath)
-	add(history.WatchTold, history.Watched{Name: "children", Stamp: end(15)})
+	add(history.WatchProgress, history.Watched{Name: "children", Stamp: end(15)})
 	return h
 }
 
-// TestVeils breaks what watches were told of entries with lists, in one way after the other.
+// TestVeils breaks the events of watches of entries with lists, in one way after the other.
 func TestVeils(t *testing.T) {
 	good := judgeLedger(veil())
 	if len(good.Violations) > 0 {
@@ -113,7 +113,7 @@ func TestVeils(t *testing.T) {
 		return func(h events) events {
 			i := nth(h, name, n)
 			e := h[i]
-			e.Kind, e.Watched = history.WatchHeard, &history.Watched{
+			e.Kind, e.Watched = history.WatchReceived, &history.Watched{
 				Name: name, Event: tree.Event{Stamp: tree.StampAt(index, 2), Kind: kind, Path: path},
 			}
 			return slices.Insert(h, i, e)
@@ -139,7 +139,7 @@ func TestVeils(t *testing.T) {
 		{"a one-shot is told twice", "I11", told("data", 2, 13, tree.DataChanged, path)},
 		{"a one-shot is told of nothing", "I11", told("data", 1, 14, tree.DataChanged, path)},
 		{"a one-shot is not told of what it may read until the end", "I11", func(h events) events {
-			h[nth(h, "data", 2)].Kind = history.WatchTold
+			h[nth(h, "data", 2)].Kind = history.WatchProgress
 			h[nth(h, "data", 2)].Watched = &history.Watched{Name: "data", Stamp: end(13)}
 			return h
 		}},
@@ -151,7 +151,7 @@ func TestVeils(t *testing.T) {
 		{"a one-shot is told of an end that its client has yet to reach", "I14", func(h events) events {
 			e := &h[nth(h, "late", 1)]
 			e.Watched.Event = tree.Event{Stamp: end(15), Kind: tree.EntryDeleted, Path: path}
-			i := nth(h, "beside", 1) // what it heard is then nobody's
+			i := nth(h, "beside", 1) // then no one-shot explains its event
 			return slices.Delete(h, i, i+1)
 		}},
 		{"a lasting watch is told what a one-shot of another client is owed", "I14", func(h events) events {

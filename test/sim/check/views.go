@@ -5,8 +5,8 @@ import (
 	"holdfast/tree"
 )
 
-// reads checks I13 for reads of the watched part of the tree: a read shows the tree of its stamp, and the stamps that a
-// client is told, which asks for one thing after the other, never fall.
+// reads checks I13 for reads of the watched part of the tree: a read shows the tree of its stamp, and the stamps of a
+// client with one request at a time never fall.
 func (c watches) reads() {
 	told := make(map[string]tree.Stamp)
 	for _, e := range c.views {
@@ -24,7 +24,7 @@ func (c watches) reads() {
 	}
 }
 
-// mirrors checks I13 for mirrors: what a mirror shows of an entry was so at its stamp or later, is no older than what
+// mirrors checks I13 for mirrors: an entry in a mirror had this state at the mirror's stamp or later, is no older than
 // its reader has waited for, and never goes back.
 func (c watches) mirrors() {
 	type shown struct{ mirror, path string }
@@ -46,9 +46,9 @@ func (c watches) mirrors() {
 	}
 }
 
-// shownFrom returns the number of a path's changes after which it is as it was shown: place or more. It reports false
-// if it never was. A mirror is not told of children for their parents, so what it shows of them may be older.
-func (g *grown) shownFrom(shown *history.Entry, place int) (int, bool) {
+// shownFrom returns the number of a path's changes after which it has the shown state: place or more. It reports false
+// if it never had. A mirror gets no events of children for their parents, so their part of the state may be older.
+func (g *watchedTree) shownFrom(shown *history.Entry, place int) (int, bool) {
 	all := g.paths[shown.Path]
 	for n := place; n <= len(all); n++ {
 		now := leaf{}

@@ -9,8 +9,8 @@ import (
 
 // weather is when faults were at work.
 type weather struct {
-	// patience is how long after a fault a cluster counts as calm.
-	patience time.Duration
+	// calmAfter is how long after a fault a cluster counts as calm.
+	calmAfter time.Duration
 	// disturbed are the times of faults. A fault that has not ended yet is open.
 	disturbed []span
 	// healed is when the last fault ended, finished when the run did.
@@ -22,7 +22,7 @@ type span struct {
 	what, who  string
 	from, till time.Duration
 	open       bool
-	// clean says that a fault only ends processes and connections, and refuses new ones.
+	// clean: the fault only ends processes and connections, and refuses new ones.
 	clean bool
 }
 
@@ -47,16 +47,16 @@ func (w *weather) endFault(e history.Event) {
 	}
 }
 
-// calm reports whether no fault was at work between two moments. The first moment is taken earlier by the time that
-// faults work on. A cluster that starts is not calm either.
+// calm reports whether no fault was at work between two moments. The first moment is moved back by the aftermath of
+// faults. A cluster that starts is not calm either.
 func (w *weather) calm(from, till time.Duration) bool {
-	from -= w.patience
+	from -= w.calmAfter
 	return from >= 0 && !slices.ContainsFunc(w.disturbed, func(s span) bool { return s.overlaps(from, till) })
 }
 
 // single reports whether all faults between two moments, and shortly before, concerned one node other than the leader.
 func (w *weather) single(from, till time.Duration, leader string) bool {
-	from -= w.patience
+	from -= w.calmAfter
 	one := ""
 	for _, s := range w.disturbed {
 		switch {
@@ -81,8 +81,8 @@ func (w *weather) elsewhere(from, till time.Duration, name string, of *nodes) bo
 // underWay is how long after a fault a request may arrive that the fault held back.
 const underWay = 3 * time.Second
 
-// lastVoice returns the moment from which no node can take a touch of a silent session any more. A fault may have held
-// back what its clients sent before the silence. It reports false when the moment is not known.
+// lastVoice returns the moment from which no node can accept a touch of a silent session. A fault may have delayed
+// requests that its clients sent before the silence. It reports false when the moment is unknown.
 func (w *weather) lastVoice(l *life) (time.Duration, bool) {
 	voice := l.silent
 	for _, s := range w.disturbed {

@@ -10,14 +10,15 @@ import (
 	"time"
 )
 
-// broken is a fault that has begun. end ends it, and reports whether it hit anything.
+// broken is a fault that has started. end ends it, and reports whether it hit anything.
 type broken struct {
 	// who is the only node concerned, "" for several nodes.
 	who, text string
 	end       func() bool
 }
 
-// begin begins f. It returns nil when there is nothing to break now. A fault that goes on by itself ends with lasting.
+// begin begins f. It returns nil when there is nothing to break now. A fault that continues on its own ends with
+// lasting.
 func begin(lasting context.Context, f Fault, c Cluster) *broken {
 	nodes := pick(c.Nodes(), f.Nodes)
 	switch f.Kind {
@@ -57,7 +58,7 @@ func begin(lasting context.Context, f Fault, c Cluster) *broken {
 	return nil
 }
 
-// beginWork begins what an operator does but for changes of members.
+// beginWork starts the operator's acts other than changes of members.
 func beginWork(lasting context.Context, f Fault, c Cluster, one string) *broken {
 	switch f.Kind { //nolint:exhaustive // begin handles the other kinds
 	case Drain:
@@ -176,7 +177,7 @@ func beginOrder(f Fault, c Cluster, nodes []string) *broken {
 	}}
 }
 
-// begun starts something that takes time, as part of a fault that has begun. The channel gets its result.
+// begun starts a slow part of a running fault. The channel gets its result.
 func begun(do func() bool) <-chan bool {
 	done := make(chan bool, 1)
 	go func() { done <- do() }()

@@ -21,13 +21,14 @@ const (
 	// OneWay cuts one direction between two nodes.
 	OneWay
 	// NoRounds cuts the connections to the peer port of the leading node, or of all nodes. No round is good any more,
-	// while Raft goes on. The leader hands over after a while; in the second case in vain (I8).
+	// while Raft continues. The leader transfers leadership after a while; in the second case in vain (I8 a sick server
+	// kills nobody).
 	NoRounds
 	// Lag makes the links between a node and its peers slow.
 	Lag
 	// Reorder scatters the nodes' messages in time: on different connections they arrive in any order.
 	Reorder
-	// Drop resets a node's connections to its peers and from clients, repeatedly. What is under way is lost.
+	// Drop resets a node's connections to its peers and from clients, repeatedly. Bytes in flight are lost.
 	Drop
 
 	// Kill ends a node's process. The node starts later on the same directory.
@@ -36,9 +37,9 @@ const (
 	KillLeader
 	// KillAll kills every node at once.
 	KillAll
-	// LongKill keeps a node away until the others may have dropped the entries that it misses.
+	// LongKill keeps a node away until the others may have dropped the log entries that it misses.
 	LongKill
-	// CrashLoop kills nodes, one node repeatedly or all in turn, and starts each again at once.
+	// CrashLoop kills nodes, one node repeatedly or all in turn, and restarts each at once.
 	CrashLoop
 	// Torn kills a node in the middle of a write to its log. A part of the write is on its disk.
 	Torn
@@ -48,7 +49,7 @@ const (
 	EmptyDisk
 	// Restart stops a node in order and starts it again.
 	Restart
-	// HandOver makes the leading node hand leadership to another node.
+	// HandOver makes the leading node transfer leadership to another node.
 	HandOver
 
 	// Pause holds all traffic of a node back and delivers it later. PauseSome pauses several nodes, PauseAll all nodes.
@@ -81,46 +82,45 @@ const (
 	// arrive in any order.
 	ReorderFromClient
 	ReorderToClient
-	// MuteClient cuts the direction from a client to nodes. DeafClient cuts the other: the client's requests are done,
-	// and it gets no answer.
+	// MuteClient cuts the direction from a client to nodes. DeafClient cuts the other direction: the client's requests
+	// are done, and it gets no answer.
 	MuteClient
 	DeafClient
 
 	// Hiccups stop a node's process for more than an interval, repeatedly.
 	Hiccups
 
-	// ResetLeader resets connections of the leading node, which lives, again and again: at once those to all hosts, or
-	// those to some nodes.
+	// ResetLeader resets connections of the living leading node repeatedly: all at once, or those to some nodes.
 	ResetLeader
-	// RefuseDials makes dials between the leading node and a minority fail at once, in one direction or in both, although
-	// all processes live. The connections between them are reset first.
+	// RefuseDials makes dials between the leading node and a minority fail at once, in one direction or in both,
+	// although all processes live. The connections between them are reset first.
 	RefuseDials
-	// Blink ends a node's process and starts it again within 10 ms.
+	// Blink ends a node's process and restarts it within 10 ms.
 	Blink
-	// Rivals kills the leading node while messages between the others take so long that the questions of two
-	// candidates cross.
+	// Rivals kills the leading node while messages between the others are so slow that the questions of two candidates
+	// cross.
 	Rivals
 
-	// SlowApply makes a node's state machine take long over each entry, so that it lags behind the log.
+	// SlowApply makes a node's state machine slow, so that it lags behind the log.
 	SlowApply
-	// Cross makes a node's writes and refusals, on a stream of their own, overtake its requests and the leader's
-	// heartbeats, and be overtaken by them.
+	// Cross lets a node's writes and refusals, on a separate stream, overtake its requests and the leader's heartbeats,
+	// and be overtaken by them.
 	Cross
 
-	// Drain has an operator drain a node, and take that back.
+	// Drain makes an operator drain a node, and undrain it.
 	Drain
-	// Freeze has an operator freeze the cluster. Either it thaws, or the freeze comes to its bound.
+	// Freeze makes an operator freeze the cluster. Either the operator thaws it, or the freeze reaches its bound.
 	Freeze
-	// EndSessions has an operator end sessions, one or those with a label, again and again.
+	// EndSessions makes an operator end sessions repeatedly, one session or those with a label.
 	EndSessions
 	// Extend has an operator keep sessions for a time, or no longer, again and again.
 	Extend
 
 	// Add has a new node start on an empty disk, and an operator add it: as an observer, or for a vote.
 	Add
-	// Demote has an operator take a member's vote, and give it back.
+	// Demote makes an operator demote a member, and promote it again.
 	Demote
-	// Remove has an operator remove a member for good. Its process ends some time later.
+	// Remove makes an operator remove a member for good. Its process ends some time later.
 	Remove
 	// Transfer has an operator transfer leadership to a member.
 	Transfer
@@ -135,8 +135,8 @@ func links() []Kind   { return kindsFrom(LagFromClient, DeafClient) }
 
 func successions() []Kind { return kindsFrom(ResetLeader, Rivals) }
 
-// Clean reports whether a fault of the kind only ends processes and connections, and refuses new ones. All else is
-// answered in time, so it is known who must find whom gone (F1).
+// Clean reports whether a fault of the kind only ends processes and connections, and refuses new ones. All other
+// messages arrive in time, so it is known which voters must find a leader gone (F1 the leader is found gone).
 func (k Kind) Clean() bool {
 	return slices.Contains([]Kind{
 		Drop, Kill, KillLeader, LongKill, CrashLoop, ResetLeader, RefuseDials, Blink, Rivals,

@@ -7,10 +7,10 @@ import (
 )
 
 // mostDelay is the longest delay of LagFromClient and LagToClient. With the scatter of reordering it stays below 3 s:
-// the checker lets requests be under way for so long when a fault ends.
+// the checker allows requests this time in flight when a fault ends.
 const mostDelay = 2 * time.Second
 
-// beginLinks makes links between one caller and nodes worse, in one direction. The other direction stays as it was.
+// beginLinks slows or cuts links between one caller and nodes, in one direction. The other direction stays as it was.
 func beginLinks(f Fault, c Cluster, nodes []string) *broken {
 	callers := c.Callers()
 	one, all := callers[int(f.Caller*float64(len(callers)))], strings.Join(nodes, " ")

@@ -32,7 +32,7 @@ func change(f Fault, c Cluster, one string) *broken {
 }
 
 // Changes draws changes of the members: two nodes are added, two removed, one is demoted meanwhile, and leadership is
-// transferred. They are a plan of their own, like the faults of Links, for a cluster that may have some nodes more.
+// transferred. They form a separate plan, like the faults of Links, for a cluster that may have more nodes.
 func Changes(r *rand.Rand, nodes int) []Fault {
 	var plan []Fault
 	for _, k := range []Kind{Add, Demote, Remove, Add, Transfer, Remove} {

@@ -87,7 +87,7 @@ func slow(c Cluster, who, text string, by slowness, ways []way) *broken {
 	}}
 }
 
-// drop resets the connections of one host to some of others, repeatedly.
+// drop resets the connections between one host and some others, repeatedly.
 func drop(lasting context.Context, f Fault, c Cluster, one string, others []string) *broken {
 	every := 50*time.Millisecond + time.Duration(f.Size*float64(2*time.Second))
 	return meanwhile("reset connections of "+one+" every "+every.String(), func() int {
@@ -138,7 +138,7 @@ func hiccups(lasting context.Context, f Fault, c Cluster, one string) *broken {
 		})
 }
 
-// mostDawdle is below what makes a node step out at once, which watches how long an entry takes.
+// mostDawdle is below the delay at which a node, which watches the time of each entry, steps out.
 const mostDawdle = 150 * time.Millisecond
 
 // dawdle makes a node apply its log slowly.
@@ -147,7 +147,8 @@ func dawdle(f Fault, c Cluster, one string) *broken {
 	return &broken{one, fmt.Sprintf("have %s take %v more to apply an entry", one, each), c.Dawdle(one, each)}
 }
 
-// mostCrossed is below what makes rounds bad for long: a heartbeat and its answer are held for twice as long at most.
+// mostCrossed is below the delay that makes rounds bad for long: a heartbeat and its answer are held for twice as long
+// at most.
 const mostCrossed = 600 * time.Millisecond
 
 // cross lets the messages of a node's streams to the leader overtake each other.
@@ -188,8 +189,8 @@ func kill(c Cluster, nodes ...string) *broken {
 	}}
 }
 
-// crashLoop kills one of nodes after the other, and starts each again within moments. So a node may vote, die and
-// return within one election.
+// crashLoop kills one node after the other, and restarts each within moments. So a node may vote, die and return within
+// one election.
 func crashLoop(lasting context.Context, f Fault, c Cluster, nodes []string) *broken {
 	every := 50*time.Millisecond + time.Duration(f.Size*float64(time.Second))
 	b := meanwhile("kill "+strings.Join(nodes, " ")+" again and again, every "+every.String(), func() int {

@@ -10,22 +10,21 @@ import (
 
 // Fault is one entry of a plan.
 type Fault struct {
-	// After is the time from the end of the former fault to the begin of this one; from its begin, if this one overlaps
-	// it.
+	// After is the time from the end of the former fault to the start of this fault; from the former fault's start, if
+	// this fault overlaps it.
 	After time.Duration
-	// Overlaps says that this fault begins while the former one lasts.
+	// Overlaps: this fault starts while the former fault lasts.
 	Overlaps bool
 	Lasts    time.Duration
 	Kind     Kind
-	// Nodes are random indexes into the cluster's nodes, all different. A kind takes as many as it needs from the
-	// front.
+	// Nodes are random indexes into the cluster's nodes, all different. A kind uses as many as it needs from the front.
 	Nodes []int
 	// Size is random in [0, 1): the size of the fault. Its meaning depends on the kind.
 	Size float64
-	// Leads says that a kind of one node takes the leading node, if there is one.
+	// Leads: a kind of one node affects the leading node, if there is one.
 	Leads bool
-	// Caller is random in [0, 1). A fault of links takes the links of this caller, to all of Nodes. For hiccups it is
-	// how often they come, for refused dials their direction, for resets how many hosts are concerned.
+	// Caller is random in [0, 1). A fault of links affects the links of this caller, to all of Nodes. For hiccups
+	// Caller is their frequency, for refused dials their direction, for resets the number of hosts.
 	Caller float64
 }
 
@@ -55,7 +54,7 @@ type Shape struct {
 	Deal uint64
 }
 
-// Bounds of a fault's length, and of the time before it.
+// Bounds of a fault's duration, and of the time before it.
 const (
 	shortest, longest = 500 * time.Millisecond, 10 * time.Second
 	soonest, latest   = 200 * time.Millisecond, 4 * time.Second
@@ -104,9 +103,9 @@ func Plan(r *rand.Rand, s Shape) []Fault {
 	return plan
 }
 
-// Links draws faults of the links between callers and nodes, one of each kind. They are a plan of their own, to be run
+// Links draws faults of the links between callers and nodes, one of each kind. They form a separate plan, to be run
 // beside another plan, so that Plan's draws stay the same with and without them. The faults come in pairs on the links
-// of one caller. The second begins while the first lasts, if the first lasts long enough: a link that is slow in one
+// of one caller. The second starts while the first lasts, if the first is long enough: a link that is slow in one
 // direction and cut in the other shows what neither fault shows alone.
 func Links(r *rand.Rand, nodes int) []Fault {
 	kinds := links()
@@ -132,7 +131,7 @@ func Links(r *rand.Rand, nodes int) []Fault {
 	return plan
 }
 
-// Stutter draws hiccups of two nodes, one after the other. They are a plan of their own, like the faults of Links.
+// Stutter draws hiccups of two nodes, one after the other. They form a separate plan, like the faults of Links.
 func Stutter(r *rand.Rand, nodes int) []Fault {
 	plan := make([]Fault, 0, 2)
 	for _, one := range r.Perm(nodes)[:2] {
@@ -148,7 +147,7 @@ func Stutter(r *rand.Rand, nodes int) []Fault {
 	return plan
 }
 
-// Lags draws nodes that apply their log slowly, one after the other. They are a plan of their own, like the faults of
+// Lags draws nodes that apply their log slowly, one after the other. They form a separate plan, like the faults of
 // Links.
 func Lags(r *rand.Rand, nodes int) []Fault {
 	plan := make([]Fault, 0, 3)
@@ -160,7 +159,7 @@ func Lags(r *rand.Rand, nodes int) []Fault {
 	return plan
 }
 
-// long draws a fault of a kind that shows what it does after a while.
+// long draws a fault of a kind whose effect needs a while.
 func long(r *rand.Rand, nodes int, k Kind) Fault {
 	return Fault{
 		Kind:  k,
@@ -171,8 +170,8 @@ func long(r *rand.Rand, nodes int, k Kind) Fault {
 	}
 }
 
-// Crossings draws nodes whose streams to the leader overtake each other, one after the other. They are a plan of their
-// own, like the faults of Links.
+// Crossings draws nodes whose streams to the leader overtake each other, one after the other. They form a separate
+// plan, like the faults of Links.
 func Crossings(r *rand.Rand, nodes int) []Fault {
 	plan := make([]Fault, 0, 3)
 	for range 3 {
@@ -181,8 +180,8 @@ func Crossings(r *rand.Rand, nodes int) []Fault {
 	return plan
 }
 
-// Orders draws what an operator does: drains two nodes, and freezes the cluster twice. They are a plan of their own,
-// like the faults of Links.
+// Orders draws an operator's acts: drains of two nodes, and two freezes of the cluster. They form a separate plan, like
+// the faults of Links.
 func Orders(r *rand.Rand, nodes int) []Fault {
 	kinds := []Kind{Drain, Freeze, Drain, Freeze}
 	r.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
@@ -195,8 +194,8 @@ func Orders(r *rand.Rand, nodes int) []Fault {
 	return plan
 }
 
-// Acts draws what an operator does to sessions: ends some and keeps others, and freezes the cluster meanwhile. They are
-// two plans of their own, like the faults of Links.
+// Acts draws an operator's acts on sessions: ends of some and extensions of others, and freezes of the cluster
+// meanwhile. They form two separate plans, like the faults of Links.
 func Acts(r *rand.Rand, nodes int) (ends, keeps []Fault) {
 	for range 2 {
 		ends = append(ends, long(r, nodes, EndSessions))
@@ -210,8 +209,8 @@ func Acts(r *rand.Rand, nodes int) (ends, keeps []Fault) {
 }
 
 // Successions draws faults that tempt voters to depose a leader, or to stand at the same time, one of each kind. They
-// are a plan of their own, like the faults of Links. The time between them is long enough that the checker can tell
-// which fault cost a leader.
+// form a separate plan, like the faults of Links. The time between them is long enough that the checker can tell which
+// fault cost a leader.
 func Successions(r *rand.Rand, nodes int) []Fault {
 	kinds := successions()
 	r.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })

@@ -18,9 +18,9 @@ type Wires interface {
 	Held(from, to string) int
 }
 
-// Weather is the other trouble of a network. A simnet.Network has it.
+// Weather is the network's other faults. A simnet.Network has them.
 type Weather interface {
-	// Slow makes a link take longer, by more and by up to scatter besides. Negative values undo it.
+	// Slow makes a link slower, by more and by up to scatter in addition. Negative values undo it.
 	Slow(from, to string, more, scatter time.Duration)
 	// Reset resets the connections between two hosts, and returns their number.
 	Reset(one, other string) int
@@ -31,9 +31,9 @@ type Weather interface {
 	Unstick(host string)
 }
 
-// Dials is what fails before there is a connection.
+// Dials are faults of dials.
 type Dials interface {
-	// Refuse makes dials from one host to another fail as if nobody listened there. Admit undoes one Refuse.
+	// Refuse makes dials from one host to another fail as if no process listened there. Admit undoes one Refuse.
 	Refuse(from, to string)
 	Admit(from, to string)
 }
@@ -75,30 +75,30 @@ type Disks interface {
 	Empty(node string) bool
 }
 
-// World is the surroundings of nodes, with who works on them.
+// World is the surroundings of nodes, and their operators.
 type World interface {
 	Operator
 	// SetClock sets the wall clock of a node forward.
 	SetClock(node string, forward time.Duration) (undo func() bool)
 	// Flood opens sessions at once, for clients that vanish. It returns the number of requests.
 	Flood(ctx context.Context, sessions int) int
-	// Dawdle makes a node take longer to apply an entry. undo reports whether an entry was applied meanwhile.
+	// Dawdle slows a node's application of entries. undo reports whether an entry was applied meanwhile.
 	Dawdle(node string, each time.Duration) (undo func() bool)
-	// Cross holds each message between a node and the leader back for a time of its own, up to most. Messages of one
-	// stream keep their order. undo reports whether one was held.
+	// Cross holds each message between a node and the leader back for a random time, up to most. Messages of one stream
+	// keep their order. undo reports whether a message was held.
 	Cross(node string, most time.Duration) (undo func() bool)
 	// Double sends requests twice until ctx ends, and returns their number.
 	Double(ctx context.Context) int
 }
 
-// Operator is who works on a cluster. A returned undo takes it back, and reports whether it was done.
+// Operator is an operator of a cluster. A returned undo reverts an act, and reports whether the act was done.
 type Operator interface {
 	// Drain drains a node.
 	Drain(node string) (undo func() bool)
 	// Freeze freezes the cluster for a time.
 	Freeze(lasts time.Duration) (undo func() bool)
-	// EndSessions ends sessions and Extend keeps some, until ctx ends: the more often, the larger size is. They return how
-	// many times that was done.
+	// EndSessions ends sessions and Extend keeps some, until ctx ends: the more often, the larger size is. They return
+	// how many times that was done.
 	EndSessions(ctx context.Context, size float64) int
 	Extend(ctx context.Context, size float64) int
 	Registrar
@@ -109,8 +109,8 @@ type Operator interface {
 type Registrar interface {
 	// Add starts a new node and adds it, for a vote if promote is set.
 	Add(promote bool) (node string, done func() bool)
-	// Demote takes a member's vote; its end gives it back. Remove removes a member, which ends some time later, the later
-	// the larger size is. They take another member if this one is none, or must stay.
+	// Demote demotes a member; its end promotes it again. Remove removes a member, which ends some time later, the
+	// later the larger size is. They choose another member if this node is none, or must stay.
 	Demote(node string) (demoted string, done func() bool)
 	Remove(node string, size float64) (removed string, done func() bool)
 	Transfer(node string) (done func() bool)
@@ -134,10 +134,10 @@ type Hosts interface {
 	Callers() []string
 }
 
-// Log receives the begin and end of faults. Both texts of a fault are the same. hit says that the fault held something
-// back, killed or damaged something. who is the only node concerned, "" for several nodes.
+// Log receives the begin and end of faults. Both texts of a fault are the same. hit reports that the fault held
+// something back, killed or damaged something. who is the only node concerned, "" for several nodes.
 type Log interface {
-	// Nears is called shortly before a fault begins: clients that have much under way then lose most to it.
+	// Nears is called shortly before a fault starts: clients then make many requests, which the fault interrupts.
 	Nears()
 	Began(k Kind, who, text string)
 	Ended(k Kind, who, text string, hit bool)
@@ -191,10 +191,10 @@ func run(ctx context.Context, c Cluster, log Log, plan []Fault, first int) {
 	}
 }
 
-// near is the most time from what clients do for a fault until it begins.
+// near bounds the time between clients' preparations for a fault and its start.
 const near = 12 * time.Millisecond
 
-// near returns how long before the fault clients begin what they do for it.
+// near returns how long before the fault clients start their preparations.
 func (f Fault) near() time.Duration {
 	return time.Millisecond + time.Duration(f.Size*float64(near-time.Millisecond)).Truncate(time.Microsecond)
 }

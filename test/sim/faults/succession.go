@@ -50,7 +50,7 @@ func resetLeader(lasting context.Context, f Fault, c Cluster, leader string, hos
 	})
 }
 
-// refuse makes dials between the leader and some nodes fail: those to the leader, those from it, or both.
+// refuse makes dials between the leader and some nodes fail: those to the leader, those from the leader, or both.
 func refuse(f Fault, c Cluster, leader string, some []string) *broken {
 	ways, how := both([]string{leader}, some), "each other's dials"
 	switch {
@@ -75,7 +75,7 @@ func refuse(f Fault, c Cluster, leader string, some []string) *broken {
 	}}
 }
 
-// blink ends a process and starts it again after 1 to 10 ms.
+// blink ends a process and restarts it after 1 to 10 ms.
 func blink(ctx context.Context, f Fault, c Cluster, one string) *broken {
 	b := kill(c, one)
 	if b == nil {
@@ -92,8 +92,8 @@ func blink(ctx context.Context, f Fault, c Cluster, one string) *broken {
 }
 
 // rivals slows the links between the followers, and kills the leader. The second candidate's turn comes 20 ms after the
-// first one's. A question arrives after five trips, so the second asks before it hears of the first. Its answer comes
-// after six, and must come within 250 ms to count (F4).
+// first candidate's. A question arrives after five trips, so the second asks before it knows of the first. Its answer
+// comes after six, and must come within 250 ms to count (F4 immediate election).
 func rivals(f Fault, c Cluster, leader string, others []string) *broken {
 	more := 5*time.Millisecond + time.Duration(f.Size*float64(30*time.Millisecond)).Truncate(time.Millisecond)
 	slowed := slow(c, "", "", slowness{more: more}, oneWay(others, others))

@@ -2,12 +2,12 @@ package history
 
 import "fmt"
 
-// Act is what became of a request of an operator about a session.
+// Act is the outcome of an operator's request about a session.
 type Act struct {
 	// Why is the reason that the operator gave. No two requests of a run have the same.
 	Why     string
 	Outcome Outcome
-	// Err is what the operator was told if it was not done.
+	// Err is the operator's error if the act was not done.
 	Err string
 }
 
@@ -20,7 +20,7 @@ const (
 	Done Outcome = 1 + iota
 	// WasGone: the session had ended before.
 	WasGone
-	// Doubtful: nothing is known. It may have been done, or may still be.
+	// Doubtful: the outcome is unknown. The act may have been done, or may still be.
 	Doubtful
 )
 

@@ -8,26 +8,25 @@ import (
 	"holdfast/tree"
 )
 
-// Claim is what a client asks a recipe for: a lock, a permit or a leadership.
+// Claim is a client's call of a recipe: for a lock, a permit or a leadership.
 type Claim struct {
-	// Name says which call for a grant it is: no two of a run have the same. On Works and Rests it is that of one context
-	// of the grant.
+	// Name identifies the call for a grant in the run. On Works and Rests it identifies one context of the grant.
 	Name string
-	// Recipe is one of those that the checker knows. Path is that of the recipe, or that of the claim of one item.
+	// Recipe is a recipe that the checker knows. Path is the recipe's path, or the path of the claim of one item.
 	Recipe, Path string
 	// Data, of a claim of a queue, is that of the item.
 	Data string
-	// Token is the fencing token of the grant, 0 before there is one.
+	// Token is the fencing token of the grant, 0 before the grant.
 	Token tree.Stamp
-	// Linger is the lock-delay that was asked for.
-	Linger time.Duration
-	// Broken, on Forgoes and Cedes, says that somebody had removed the entry.
+	// LockDelay is the requested lock-delay.
+	LockDelay time.Duration
+	// Broken, on GaveUp and Released: another client had removed the entry.
 	Broken bool
 	// Newest, on Fenced, is the newest token that the resource has seen.
 	Newest tree.Stamp
-	// Holds, on Vouched, is the answer.
+	// Holds, on FenceChecked, is the answer.
 	Holds bool
-	// Left, on Lined, are the entries of contenders.
+	// Left, on QueueRead, are the entries of contenders.
 	Left []string
 }
 
@@ -41,8 +40,8 @@ func (c *Claim) String() string {
 	if c.Token != 0 {
 		fmt.Fprintf(&b, ", token %v", c.Token)
 	}
-	if c.Linger != 0 {
-		fmt.Fprintf(&b, ", lingers %v", c.Linger)
+	if c.LockDelay != 0 {
+		fmt.Fprintf(&b, ", lingers %v", c.LockDelay)
 	}
 	if c.Broken {
 		b.WriteString(", broken")

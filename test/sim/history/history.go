@@ -1,5 +1,5 @@
-// Package history records what happened in a simulated run: what clients asked and were told, what nodes applied, and
-// which faults were injected. A checker reads it afterwards; a person reads the story of one session.
+// Package history records a simulated run: clients' requests and answers, what nodes applied, and the injected faults.
+// A checker reads it afterwards; a person reads the story of one session.
 package history
 
 import (
@@ -22,21 +22,21 @@ const (
 	Opened Kind = iota + 1
 	// Resumed: a client's resume was answered, with a new Attachment.
 	Resumed
-	// Touched: a node took a touch and answered it. Asked is when it was sent, Until the promise, 0 for none.
+	// Touched: a node accepted a touch and answered it. Asked is when it was sent, Until the promise, 0 for none.
 	Touched
 	// Promised: an SDK session's SafeUntil has changed to Until.
 	Promised
 	// Refused: the request Op was refused, or its call ended without an answer. Unknown is set unless the request
-	// certainly had no effect. Text says why. Asked is when it was sent.
+	// certainly had no effect. Text is the reason. Asked is when it was sent.
 	Refused
 	// CloseAsked: a client has sent a close, or has given the session back.
 	CloseAsked
 	// Closed: a close was answered as done.
 	Closed
-	// ToldMoved: a client was told that another connection resumed the session.
-	ToldMoved
-	// ToldGone: a client was told that the session has ended.
-	ToldGone
+	// LearntMoved: a client learnt that another connection has resumed the session.
+	LearntMoved
+	// LearntGone: a client learnt that the session has ended.
+	LearntGone
 	// ContextEnded: the SDK session's context was cancelled.
 	ContextEnded
 	// Silent: from now on the client sends nothing that proves the session alive.
@@ -45,11 +45,12 @@ const (
 	Alive
 	// UpgradeAsked: a client has sent the upgrade of a local session.
 	UpgradeAsked
-	// Upgraded: a client was told that its local session is global, with its Attachment. Asked is when it asked, 0 if
-	// it did not ask.
+	// Upgraded: a client learnt that its local session is global, with its Attachment. Asked is when it asked, 0 if it
+	// did not ask.
 	Upgraded
-	// ToldElsewhere: a client was told that only the session's own node can know of it (L6), and has given it up.
-	ToldElsewhere
+	// LearntElsewhere: a client learnt that only the session's own node can know it (L6 unknown local sessions), and
+	// has given the session up.
+	LearntElsewhere
 	// Wants: the client begins to try to be served, and goes on until the next Opened, Resumed, Touched or Promised of
 	// Who with an Until ahead. Every client that is not silent records it when the last fault has ended.
 	Wants
@@ -58,8 +59,8 @@ const (
 	Shown
 	// OnlyReads: an SDK session has become CONNECTED_READ_ONLY.
 	OnlyReads
-	// TookOver: a call of the client process Instance that takes the session over on purpose has ended, with whatever
-	// result. Asked is when it began.
+	// TookOver: a call of the client process Instance that deliberately takes the session over has ended, with any
+	// result. Asked is when it started.
 	TookOver
 
 	// AppliedOpen, AppliedMove and AppliedEnd: a node has applied a change.
@@ -67,30 +68,30 @@ const (
 	AppliedMove
 	AppliedEnd
 	// LocalOpened, LocalMoved and LocalEnded: a node has opened a local session, given it a new attachment, or ended
-	// it. A repeated request is recorded once more. Recorded from node.Options.Local.
+	// it. A repeated request is recorded again. Recorded from node.Observers.Local.
 	LocalOpened
 	LocalMoved
 	LocalEnded
 	// Digest: a node's state at Index has the digest Text.
 	Digest
 	// AppliedTerm: a process of node Who has applied its first entry of Term, at Index. Recorded from
-	// node.Options.Applied, before the entry's changes, and also for an entry without changes.
+	// node.Observers.Applied, before the entry's changes, and also for an entry without changes.
 	AppliedTerm
-	// NodeStarted: a process of node Who, whose number is Node, begins. Recorded right before node.New.
+	// NodeStarted: a process of node Who, whose number is Node, starts. Recorded right before node.New.
 	NodeStarted
 	// NodeStopped: the process of node Who has ended or was killed. Recorded when none of its actions can have an
 	// effect any more.
 	NodeStopped
-	// Heard: the leader Who of Term has taken in the whole answer of Node to the heartbeat that it sent at Asked.
-	// Recorded from node.Options.Heard.
-	Heard
+	// AnswerReceived: the leader Who of Term has received the whole answer of Node to the heartbeat that it sent at
+	// Asked. Recorded from node.Observers.OnAnswer.
+	AnswerReceived
 	// Decided: the leader Who of Term decides that the session ID expires with Attachment: pop and mark of E3, before
-	// the proposal. Recorded from node.Options.Expires.
+	// the proposal. Recorded from node.Observers.Expires.
 	Decided
 	// Leads: the leader Who of Term begins a tracker, not always the first of the term. Recorded from
-	// node.Options.Leads.
+	// node.Observers.Leads.
 	Leads
-	// Reset: all connections between Who and the host Text were reset. What was under way is lost.
+	// Reset: all connections between Who and the host Text were reset. Bytes in flight were lost.
 	Reset
 	// Stalled: the process of node Who did not run from Asked until now.
 	Stalled
@@ -98,7 +99,7 @@ const (
 	Refuses
 	Admits
 
-	// FaultBegan and FaultEnded: Text names the fault, in the same words both times. Clean says that it only ends
+	// FaultBegan and FaultEnded: Text names the fault, with the same text both times. Clean: the fault only ends
 	// processes and connections, and refuses new ones.
 	FaultBegan
 	FaultEnded
@@ -111,114 +112,119 @@ const (
 	// taken effect, or may still do so.
 	Wrote
 	WriteLost
-	// Looked: a read of the tree was answered, with Entry. Asked is when it was sent.
-	Looked
+	// TreeRead: a read of the tree was answered, with Entry. Asked is when it was sent.
+	TreeRead
 
-	// WatchBegan: a watch is in place, and hears of what changes above the stamp in Watched.
+	// WatchBegan: a watch is in place, and receives changes above the stamp in Watched.
 	WatchBegan
-	// WatchHeard: it has heard of a change. WatchLost: it was told that changes up to the stamp may be missing.
-	WatchHeard
+	// WatchReceived: the watch received a change. WatchLost: the watch learnt that changes up to the stamp may be
+	// missing.
+	WatchReceived
 	WatchLost
-	// WatchTold: everything up to the stamp must have been told to the watch before this.
-	WatchTold
+	// WatchProgress: the watch must have received everything up to the stamp before this.
+	WatchProgress
 	// Viewed: a read of the watched part of the tree was answered, with Entry.
 	Viewed
-	// Mirrored: a mirror of the watched part was read, with Entry, whose Stamp is the mirror's. Watched has the mirror's
-	// name, and the stamp that the reader has waited for.
+	// Mirrored: a mirror of the watched part was read, with Entry, whose Stamp is the mirror's. Watched has the
+	// mirror's name, and the stamp that the reader has waited for.
 	Mirrored
-	// TreeGrew: node Who has applied the entry at Index, which changed the watched part of the tree. Recorded from
-	// node.Options.Tree, for the first node that applies the entry.
-	TreeGrew
+	// TreeChanged: node Who has applied the entry at Index, which changed the watched part of the tree. Recorded from
+	// node.Observers.Tree, for the first node that applies the entry.
+	TreeChanged
 
-	// Called: a transaction of a client that has many under way at once has ended, with Call. Asked is when it began.
+	// Called: a transaction of a client with many requests in flight has ended, with Call. Asked is when it started.
 	Called
 	// Found: a read of such a client was answered, with Entry. Asked is when it was sent.
 	Found
 	// Committed: the entry of the log at Index, with Ledger. Recorded once, for the first node that applies the entry.
 	Committed
-	// Awaits: a client asks for a grant, with Claim. Granted: it has the grant. Forgoes: it has it not, and waits no
-	// more; Text says why. Unknown is set if neither the client nor its session gave a reason.
+	// Awaits: a client asks for a grant, with Claim. Granted: it has the grant. GaveUp: it stops waiting without the
+	// grant; Text is the reason. Unknown is set if neither the client nor its session gave a reason.
 	Awaits
 	Granted
-	Forgoes
-	// Works: a context of the grant was seen to live. Rests: it has ended.
+	GaveUp
+	// Works: a context of the grant was seen alive. Rests: it has ended.
 	Works
 	Rests
-	// Cedes: the grant is over for its holder; Text says why.
-	Cedes
-	// Stored: the resource at Path has taken a write with Token. Fenced: it has refused one.
+	// Released: the grant is over for its holder; Text is the reason.
+	Released
+	// Stored: the resource at Path has accepted a write with Token. Fenced: it has refused a write.
 	Stored
 	Fenced
-	// Vouched: the cluster was asked whether Token is that of the present holder, and has answered. Asked is when.
-	Vouched
-	// Lined: the line at Path was read, long after the last fault.
-	Lined
-	// Broke: a client removed the entry of the call Name, whose token was Token. Asked is when it asked. Text says why it
-	// does not know whether it did.
+	// FenceChecked: the cluster has answered whether Token belongs to the current holder. Asked is when the request was
+	// sent.
+	FenceChecked
+	// QueueRead: the queue of waiters at Path was read, long after the last fault.
+	QueueRead
+	// Broke: a client removed the entry of the call Name, whose token was Token. Asked is when it asked. Text is why
+	// the outcome is unknown.
 	Broke
 	// Froze: the client process Who did no work from Asked until now.
 	Froze
-	// Used: a call of a recipe has ended, with Use. Asked is when it began. Text says why it failed, and Unknown is set
-	// then if it may have taken effect.
+	// Used: a call of a recipe has ended, with Use. Asked is when it started. Text is why it failed, and Unknown is
+	// then set if it may have taken effect.
 	Used
-	// Frosted: node Who has applied the entry at Index, after which the cluster is frozen for Timeout (Y3). By no clock is
-	// that over before Until. Thawed: it is frozen no longer. Dawdles is set on both.
-	Frosted
+	// FreezeBegan: node Who has applied the entry at Index, after which the cluster is frozen for Timeout (Y3 freeze).
+	// By no clock is that over before Until. Thawed: it is frozen no longer. ApplyDelay is set on both.
+	FreezeBegan
 	Thawed
-	// Killed: an operator's request to end session ID was answered, with Act. Index is that of the entry that did it.
-	// Asked is when it was sent.
+	// Killed: an operator's request to end session ID was answered, with Act. Index is the index of the entry that
+	// ended it. Asked is when it was sent.
 	Killed
-	// Extended: an operator's request to keep session ID for Timeout was answered, with Act; 0 takes that back. Asked is
-	// when it was sent. No two requests of a run are for the same time.
+	// Extended: an operator's request to keep session ID for Timeout was answered, with Act; 0 cancels an extension.
+	// Asked is when it was sent. Each request of a run has a different time.
 	Extended
-	// Kept: node Who has applied the entry at Index, after which it keeps session ID until the log clock reads Until, for
-	// Timeout from then; 0 for no longer (Y4). Dawdles is set.
+	// Kept: node Who has applied the entry at Index, after which it keeps session ID until the log clock reads Until,
+	// for Timeout from then; 0 for no longer (Y4 extension). ApplyDelay is set.
 	Kept
 	// Configured: the tracker of the leader Who of Term finds Members in Raft's newest configuration.
 	Configured
 	// Wanted: an operator asks for the first time to have the node Who, of the number Node, "added", "removed" or a
-	// "voter", as Text says. Changed: an operator was told that it is "added" or "removed", or is an "observer".
+	// "voter", in Text. Changed: an operator learnt that it is "added" or "removed", or is an "observer".
 	Wanted
 	Changed
-	// Listed: an operator was shown the leader's list of Members. Asked is when it was sent.
+	// Listed: an operator got the leader's list of Members. Asked is when the request was sent.
 	Listed
-	// Strayed: the watching client Who has lost its connection, or goes on another one, as Text says. Without Who, a node
-	// has installed a snapshot, and its clients' watches went on as after a lost connection.
-	Strayed
-	// Filled: the client Who was refused because Room is full, or has as much under way there as it can. Emptied: it has
-	// given back what it held of Room. Roomy: it has found room again. Asked is when what was refused or done was sent.
-	// Unasked: it has lost its session, and asks for Room no more.
-	Filled
-	Emptied
-	Roomy
-	Unasked
-	// Probed: the request Op of a client that holds little was answered, a write if Op is 0. Text says why it failed. Asked
-	// is when it was sent.
+	// ConnectionChanged: the watching client Who has lost or changed its connection, as Text says. Without Who, a node
+	// has installed a snapshot, and its clients' watches continued as after a lost connection.
+	ConnectionChanged
+	// BudgetFull: Budget refused the client Who, or Who has the maximum number of requests in flight.
+	// BudgetReleased: Who has released what it used of Budget. BudgetAvailable: Budget has served Who again. Asked is
+	// when the request was sent. BudgetAbandoned: Who has lost its session, and uses Budget no more.
+	BudgetFull
+	BudgetReleased
+	BudgetAvailable
+	BudgetAbandoned
+	// Probed: the request Op of a client that holds little was answered, a write if Op is 0. Text is why it failed.
+	// Asked is when it was sent.
 	Probed
-	// BackedUp: an operator has a backup of node Who, whose newest entry is that at Index, with Backup. Asked is when it
-	// was asked for.
+	// BackedUp: an operator has a backup of node Who, whose newest entry is at Index, with Backup. Asked is when it was
+	// requested.
 	BackedUp
 )
 
 // String returns the kind in words.
 func (k Kind) String() string {
 	names := [...]string{
-		"?", "opened", "resumed", "touched", "promised", "refused", "asks to close", "closed", "told: moved",
-		"told: gone",
-		"context ended", "goes silent", "alive", "asks to upgrade", "upgraded", "told: elsewhere", "wants to be served",
+		"?", "opened", "resumed", "touched", "promised", "refused", "asks to close", "closed", "learnt: moved",
+		"learnt: gone",
+		"context ended", "stops touching", "alive", "asks to upgrade", "upgraded", "learnt: elsewhere",
+		"wants to be served",
 		"was shown", "connected read-only", "has asked to take over", "applied open", "applied move", "applied end",
 		"opened locally", "resumed locally", "ended locally", "digest",
-		"applied its first entry of", "starts", "stopped", "heard", "decides to end", "begins a tracker of",
-		"connections reset", "has stood", "is refused", "is refused no more",
-		"fault begins", "fault ends", "healed", "finished", "wrote", "lost sight of a write", "looked",
-		"watch begins", "watch heard", "watch was told LOST", "watch was told everything", "viewed", "mirror showed",
-		"tree grew", "has called", "found", "committed",
-		"awaits", "was granted", "forgoes", "works", "rests", "cedes", "stored", "fenced", "vouched", "lined",
+		"applied its first entry of", "starts", "stopped", "received an answer", "decides to end", "begins a tracker of",
+		"connections reset", "did not run", "is refused", "is refused no more",
+		"fault begins", "fault ends", "healed", "finished", "wrote", "lost sight of a write", "read the tree",
+		"watch begins", "watch received", "watch lost events", "watch progress", "viewed", "mirror showed",
+		"tree changed", "has called", "found", "committed",
+		"waits for a grant", "was granted", "gave up", "works", "rests", "released", "stored", "fenced",
+		"checked the fence", "read the queue",
 		"broke", "froze", "has used", "is frozen", "is thawed",
 		"has killed", "has extended", "keeps",
 		"leads members", "is wanted to be", "has become", "was shown members",
-		"strays",
-		"fills", "empties", "finds room in", "has lost its session with", "was served",
+		"lost its connection",
+		"fills the budget of", "releases the budget of", "gets budget again of", "lost its session with the budget of",
+		"was served",
 		"was backed up",
 	}
 	if int(k) >= len(names) {
@@ -249,53 +255,54 @@ func (o Op) String() string {
 	return names[o]
 }
 
-// Event is one thing that happened: a record without behaviour, whose Kind says which fields it has. Times count from
-// the run's start, on its only clock.
+// Event is one event: a record without behaviour, whose Kind says which fields it has. Times count from the run's
+// start, on its only clock.
 type Event struct {
 	At   time.Duration
 	Kind Kind
 	// Who is the client or the node. Of a fault it is the only node concerned, empty if the fault concerns several.
 	Who string
 	// Node is the owner that an open or a move made on AppliedOpen and AppliedMove, and the owner at the end on
-	// AppliedEnd. It is the answering node on Heard, and the number of Who on NodeStarted. On what a client was told it
-	// is the node that answered, 0 if the client does not know.
+	// AppliedEnd. It is the answering node on AnswerReceived, and the number of Who on NodeStarted. On a client's event
+	// it is the node that answered, 0 if the client does not know.
 	Node session.Node
-	// Op is the request that Refused, ToldMoved or ToldGone answers, 0 if the client was told without a request.
-	// Unknown, on Refused, says that the request may have taken effect or may still do so.
+	// Op is the request that Refused, LearntMoved or LearntGone answers, 0 without a request. Unknown, on Refused: the
+	// request may have taken effect or may still do so.
 	Op         Op
 	Unknown    bool
 	ID         session.ID
 	Attachment uint64
 	// Instance is the client process that made Attachment on AppliedOpen, AppliedMove, LocalOpened and LocalMoved, 0
-	// for none. On TookOver it is the client process that asked (M1).
+	// for none. On TookOver it is the client process that asked (M1 a resume is a move).
 	Instance uint64
-	// Local says that Attachment is a number of the session's node (L5), not an attachment of the log.
+	// Local reports that Attachment is a number of the session's node (L5 local attachments), not an attachment of the
+	// log.
 	Local   bool
 	Timeout time.Duration
 	// Asked is when the request or heartbeat was sent, Until when the promise ends; 0 for none.
 	Asked, Until time.Duration
 	// Index and Term are the applied entry's.
 	Index, Term uint64
-	// Dawdles is how much later than At a node that applies slowly shows that it has applied the entry. Its learner has
-	// taken the entry in by then.
-	Dawdles time.Duration
-	Cause   session.Cause
-	// Certificate is set on AppliedEnd, and on ToldGone if the client was given one.
+	// ApplyDelay is how much later than At a node that applies slowly shows that it has applied the entry. Its learner
+	// has received the entry by then.
+	ApplyDelay time.Duration
+	Cause      session.Cause
+	// Certificate is set on AppliedEnd, and on LearntGone if the client got one.
 	Certificate *session.Certificate
-	// State is what the answering node told about itself, zero if not known. On NodeStarted its Mode is read-only if
-	// the node may become so.
+	// State is the answering node's state, zero if unknown. On NodeStarted its Mode is read-only if the node may become
+	// so.
 	State session.NodeState
 	// Read is set on Shown. Lagging, on Refused, says that the node had not applied what the client had seen.
 	Read    *Read
 	Lagging bool
 	// Clean is set on FaultBegan.
 	Clean bool
-	// Entry is set on Wrote, WriteLost, Looked, Viewed, Mirrored and Found.
+	// Entry is set on Wrote, WriteLost, TreeRead, Viewed, Mirrored and Found.
 	Entry *Entry
 	// Call is set on Called, Ledger on Committed.
 	Call   *Call
 	Ledger *Ledger
-	// Watched is set on WatchBegan, WatchHeard, WatchLost, WatchTold and Mirrored, Grown on TreeGrew.
+	// Watched is set on WatchBegan, WatchReceived, WatchLost, WatchProgress and Mirrored, Grown on TreeChanged.
 	Watched *Watched
 	Grown   *Grown
 	// Claim is set on Awaits and on the kinds behind it, except Froze and Used. Use is set on Used.
@@ -305,8 +312,8 @@ type Event struct {
 	Act *Act
 	// Members are set on Configured and Listed.
 	Members []session.Member
-	// Room is set on Filled, Emptied, Roomy and Unasked.
-	Room *Room
+	// Budget is set on BudgetFull, BudgetReleased, BudgetAvailable and BudgetAbandoned.
+	Budget *Budget
 	// Backup is set on BackedUp.
 	Backup *Backup
 	Text   string
@@ -355,7 +362,7 @@ func Line(e Event) string {
 	if e.Cause != 0 {
 		fmt.Fprintf(&b, " %s", e.Cause)
 	}
-	b.WriteString(told(e))
+	b.WriteString(details(e))
 	if c := e.Certificate; c != nil {
 		fmt.Fprintf(&b, " (owner %d, term %d, last touch %v before, credited %v)", c.Owner, c.Term, c.LastTouchAge,
 			c.Credited)
@@ -391,7 +398,7 @@ func (r *Recorder) Add(e Event) {
 	r.events = append(r.events, e)
 }
 
-// Events returns what was recorded, sorted by time.
+// Events returns the recorded events, sorted by time.
 func (r *Recorder) Events() []Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -63,16 +63,16 @@ func TestRecorderTellsTheStoryOfOneSession(t *testing.T) {
 func TestStoryIsShort(t *testing.T) {
 	at := func(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
 	events := []Event{
-		{At: at(1), Kind: Heard, Who: "n1", Node: 1, Term: 2, Asked: at(1)},
+		{At: at(1), Kind: AnswerReceived, Who: "n1", Node: 1, Term: 2, Asked: at(1)},
 		{At: at(2), Kind: FaultBegan, Text: "over before"},
 		{At: at(3), Kind: FaultEnded, Text: "over before"},
-		{At: at(3), Kind: Heard, Who: "n2", Node: 2, Term: 3, Asked: at(3)},
+		{At: at(3), Kind: AnswerReceived, Who: "n2", Node: 2, Term: 3, Asked: at(3)},
 		{At: at(4), Kind: FaultBegan, Text: "cut n3"},
 		{
 			At: at(10), Kind: AppliedOpen, Who: "n2", Node: 2, ID: 1, Attachment: 7, Index: 5, Term: 3,
 			Timeout: time.Second,
 		},
-		{At: at(10), Kind: Heard, Who: "n2", Node: 2, Term: 3, Asked: at(10)},
+		{At: at(10), Kind: AnswerReceived, Who: "n2", Node: 2, Term: 3, Asked: at(10)},
 		{
 			At: at(10.5), Kind: AppliedOpen, Who: "n1", Node: 2, ID: 1, Attachment: 7, Index: 5, Term: 3,
 			Timeout: time.Second,
@@ -82,7 +82,7 @@ func TestStoryIsShort(t *testing.T) {
 		{At: at(12), Kind: Touched, Who: "c1", ID: 1, Attachment: 7, Asked: at(12)},
 		{At: at(13), Kind: Touched, Who: "c1", ID: 1, Attachment: 7, Asked: at(13)},
 		{At: at(14), Kind: FaultEnded, Text: "cut n3"},
-		{At: at(15), Kind: Heard, Who: "n3", Node: 2, Term: 4, Asked: at(15)},
+		{At: at(15), Kind: AnswerReceived, Who: "n3", Node: 2, Term: 4, Asked: at(15)},
 		{
 			At: at(20), Kind: AppliedEnd, Who: "n2", Node: 2, ID: 1, Attachment: 7, Index: 9, Term: 4,
 			Timeout: time.Second, Cause: session.CauseExpired,
@@ -98,13 +98,13 @@ func TestStoryIsShort(t *testing.T) {
 		"     4.0000s      fault begins: cut n3",
 		"    10.0000s n2   applied open node 2 0x0000000000000001 attachment 7 timeout 1s index 5 term 3, n1 at " +
 			"10.5000s",
-		"    10.0000s      no leader hears of node 2 until 15.0000s",
+		"    10.0000s      no leader receives an answer of node 2 until 15.0000s",
 		"    11.0000s c1   touched 0x0000000000000001 attachment 7 sent 11.0000s",
 		"         ... c1   (1 more of the kind)",
 		"    13.0000s c1   touched 0x0000000000000001 attachment 7 sent 13.0000s",
 		"    14.0000s      fault ends: cut n3",
 		"    15.0000s n3   leads term 4",
-		"    15.0000s      no leader hears of node 2 until 20.0000s",
+		"    15.0000s      no leader receives an answer of node 2 until 20.0000s",
 		"    19.0000s >>>> wrong",
 		"    20.0000s n2   applied end node 2 0x0000000000000001 attachment 7 timeout 1s index 9 term 4 expired",
 		"",

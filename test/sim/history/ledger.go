@@ -9,20 +9,20 @@ import (
 	"holdfast/tree"
 )
 
-// Fate is what a client was told of a transaction.
+// Fate is the outcome of a transaction for its client.
 type Fate uint8
 
 // The fates.
 const (
 	// Answered: there is a result, with its stamp.
 	Answered Fate = 1 + iota
-	// NoEffect: it had none, and will have none.
+	// NoEffect: the transaction had no effect, and will have none.
 	NoEffect
-	// ResultGone: it took its number, and the result is gone (X9).
+	// ResultGone: the transaction used its number, and the result is gone (X9 writes in the certificate).
 	ResultGone
-	// InDoubt: it may have taken effect, or may still do so.
+	// InDoubt: the transaction may have taken effect, or may still do so.
 	InDoubt
-	// Waiting: it was told nothing so far, long after the last fault.
+	// Waiting: no answer so far, long after the last fault.
 	Waiting
 )
 
@@ -37,20 +37,20 @@ func (f Fate) String() string {
 
 // Call is a transaction of a client.
 type Call struct {
-	// Tag is its own: the value of its first condition. No two calls of a run have the same.
+	// Tag is unique in the run: the value of its first condition.
 	Tag uint64
-	// Handle says through which handle of the session it went: a client that takes a session back has a new one. No two
-	// handles of a run have the same.
+	// Handle identifies the session's handle of the call: a client that takes a session back has a new handle. Handles
+	// are unique in a run.
 	Handle      uint64
 	Transaction tree.Transaction
 	Fate        Fate
-	// Result is set if it was answered, also with a refusal.
+	// Result is set if the call was answered, also with a refusal.
 	Result tree.Result
-	// Patient says that nobody gave it up. Kept says of one in doubt that its session went on in the client's hands.
+	// Patient: the caller has not given the call up. Kept: in doubt, but the session continued with the client.
 	Patient, Kept bool
 }
 
-// String returns what was asked and told.
+// String returns the request and its answer.
 func (c *Call) String() string {
 	text := fmt.Sprintf("#%d%s: %v", c.Tag, asked(c.Transaction), c.Fate)
 	if c.Fate == Answered {
@@ -62,21 +62,22 @@ func (c *Call) String() string {
 	return text
 }
 
-// Ledger is what an entry of the log did to the tree, and with its writes.
+// Ledger is the effect of a log entry on the tree, and on its writes.
 type Ledger struct {
-	// Clock is the log clock of the entry (D3).
+	// Clock is the log clock of the entry (D3 log clock).
 	Clock time.Duration
-	// Writes are in the order of their stamps. Acknowledged are what commands of nodes acknowledge (X3).
+	// Writes are in the order of their stamps. Acknowledged are acknowledgements in commands of nodes (X3 kept
+	// results).
 	Writes       []Write
 	Acknowledged []tree.Acknowledgement
-	// Changes are what watches see of it. Sessions are what it did to sessions.
+	// Changes are the changes for watches. Sessions are the changes of sessions.
 	Changes  []tree.Change
 	Sessions []session.Change
-	// Whole is the whole tree after the entry, as a reader would find it; nil where it was not looked at.
+	// Whole is the whole tree after the entry, as a reader would find it; nil where it was not read.
 	Whole []Leaf
 }
 
-// Write is a write in the log, and what became of it where it was applied.
+// Write is a write in the log, and its outcome where it was applied.
 type Write struct {
 	tree.NumberedWrite
 	At tree.Stamp
@@ -104,7 +105,7 @@ func (w Write) String() string {
 	return text
 }
 
-// asked returns what a transaction asks for, in short.
+// asked returns a transaction's request, in short.
 func asked(x tree.Transaction) string {
 	var text strings.Builder
 	for _, c := range x.If {

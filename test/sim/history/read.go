@@ -8,17 +8,18 @@ import (
 	"holdfast/tree"
 )
 
-// Read is a read of a client: what it asked for, and what it was shown.
+// Read is a client's read: its request and its answer.
 type Read struct {
-	// Allows says that a read-only node may answer.
+	// Allows reports that a read-only node may answer.
 	Allows bool
-	// Seen is the highest index that the client had been told by then.
+	// Seen is the highest index that the client had received by then.
 	Seen uint64
-	// Page says that the read listed sessions: those with ids above After and up to Through, 0 for no upper bound.
-	// Otherwise it asked for the session of the event.
+	// Page: the read listed sessions: those with ids above After and up to Through, 0 for no upper bound. Otherwise it
+	// asked for the session of the event.
 	Page           bool
 	After, Through session.ID
-	// Sessions are the sessions shown. A read of one session shows it, or a certificate, or that it is not known.
+	// Sessions are the sessions in the answer. A read of one session returns it, or a certificate, or that it is
+	// unknown.
 	Sessions []session.Session
 }
 
@@ -38,11 +39,11 @@ func (r *Read) String() string {
 	return b.String()
 }
 
-// told returns what a node told about itself, what it showed, and what it told a watch, as the middle of a line.
-func told(e Event) string {
+// details formats a node's state, its answer, and a watch's event, as the middle of a line.
+func details(e Event) string {
 	text := ""
-	if e.Dawdles != 0 {
-		text = fmt.Sprintf(" (shown %v later)", e.Dawdles)
+	if e.ApplyDelay != 0 {
+		text = fmt.Sprintf(" (shown %v later)", e.ApplyDelay)
 	}
 	if e.State != (session.NodeState{}) {
 		text += fmt.Sprintf(" by node %d, %s at index %d", e.State.Node, e.State.Mode, e.State.Index)
@@ -65,8 +66,8 @@ func told(e Event) string {
 			text += "v"
 		}
 	}
-	if e.Room != nil {
-		text += e.Room.String()
+	if e.Budget != nil {
+		text += e.Budget.String()
 	}
 	if e.Backup != nil {
 		text += fmt.Sprintf(" %+v", *e.Backup)

@@ -19,12 +19,12 @@ type Mark struct {
 
 // Story returns the lines that explain the life of session id: its own events, and the faults, the starts and ends of
 // nodes, the changes of leader and the silences of its owner during its life. One line shows what all replicas did with
-// an entry. Of a row of touches and promises, the first and the last are shown. Marks stand at their times. Id 0
-// returns everything that concerns no session.
+// an entry. Of a row of touches and promises, only the first and the last are shown. Marks stand at their times. Id 0
+// returns all events without a session.
 func Story(events []Event, id session.ID, marks ...Mark) string {
 	t := teller{
 		id: id, from: -1, applied: make(map[deed]int), terms: make(map[uint64]bool), rows: make(map[string][]Event),
-		heard: make(map[session.Node]time.Duration),
+		answers: make(map[session.Node]time.Duration),
 	}
 	t.span(events, marks)
 	for _, e := range events {
@@ -70,16 +70,17 @@ type teller struct {
 	rows map[string][]Event
 	// began are faults that may not have ended before the life began.
 	began []Event
-	told  bool
-	// owner is the session's owner. heard is when a leader last heard of each node.
-	owner session.Node
-	heard map[session.Node]time.Duration
+	begun bool
+	// owner is the session's owner. answers is when each node's last answer reached a leader.
+	owner   session.Node
+	answers map[session.Node]time.Duration
 }
 
-// silent is how long a leader does not hear of an owner before the story mentions it: three heartbeat intervals.
+// silent is how long an owner's answers must be missing before the story mentions it: three heartbeat intervals.
 const silent = 1500 * time.Millisecond
 
-// span finds when the life of the session began and ended. What nodes apply again after a restart is no part of it.
+// span finds when the life of the session started and ended. Entries that nodes apply again after a restart are no part
+// of it.
 func (t *teller) span(events []Event, marks []Mark) {
 	if t.id == 0 {
 		return
@@ -103,15 +104,15 @@ func (t *teller) span(events []Event, marks []Mark) {
 	}
 }
 
-// tell takes in the next event.
+// tell processes the next event.
 func (t *teller) tell(e Event) {
 	switch {
-	case e.Kind == Heard:
+	case e.Kind == AnswerReceived:
 		t.lead(e)
 		if e.Node == t.owner && e.At <= t.till {
 			t.silence(e.At)
 		}
-		t.heard[e.Node] = e.At
+		t.answers[e.Node] = e.At
 	case t.id != 0 && e.ID == t.id:
 		t.own(e)
 	case e.ID != 0:
@@ -146,7 +147,7 @@ func (t *teller) overture() {
 
 func (t *teller) add(e Event) { t.lines = append(t.lines, line{at: e.At, text: Line(e)}) }
 
-// lead adds the first answer that a new leader heard. Of the leaders before the life it adds the newest.
+// lead adds the first answer to a new leader. Of the leaders before the life it adds the newest.
 func (t *teller) lead(e Event) {
 	if t.terms[e.Term] || t.from >= 0 && e.At > t.till {
 		return
@@ -154,22 +155,22 @@ func (t *teller) lead(e Event) {
 	t.terms[e.Term] = true
 	text := fmt.Sprintf("%11.4fs %-4s leads term %d", e.Asked.Seconds(), e.Who, e.Term)
 	if t.from >= 0 && e.At < t.from {
-		if n := len(t.lines); n == 1 && !t.told {
+		if n := len(t.lines); n == 1 && !t.begun {
 			t.lines = t.lines[:0] // the newest leader before the life replaces an older one
 		}
 	} else {
-		t.told = true
+		t.begun = true
 	}
 	t.lines = append(t.lines, line{at: e.Asked, text: text})
 }
 
 // silence adds the owner's silence when it has ended, if it was long enough.
 func (t *teller) silence(till time.Duration) {
-	from, ok := t.heard[t.owner]
+	from, ok := t.answers[t.owner]
 	if from = max(from, t.from); ok && t.owner != 0 && till-from > silent {
 		t.lines = append(
 			t.lines, line{
-				at: from, text: fmt.Sprintf("%11.4fs      no leader hears of node %d until %.4fs", from.Seconds(),
+				at: from, text: fmt.Sprintf("%11.4fs      no leader receives an answer of node %d until %.4fs", from.Seconds(),
 					t.owner, till.Seconds()),
 			},
 		)
@@ -179,7 +180,7 @@ func (t *teller) silence(till time.Duration) {
 // own adds an event of the session itself.
 func (t *teller) own(e Event) {
 	t.overture()
-	t.told = true
+	t.begun = true
 	switch {
 	case e.Kind == Touched || e.Kind == Promised || e.Kind == Shown || e.Op == Touch || e.Op == Show:
 		row := fmt.Sprintf("%s %d %d", e.Who, e.Attachment, e.Kind)

@@ -8,19 +8,19 @@ import (
 	"holdfast/tree"
 )
 
-// Use is a call of a recipe that grants nothing to work under, or what became of a grant beyond that it is over.
+// Use is a call of a recipe without a grant to work under, or an outcome of a grant beyond its end.
 type Use struct {
-	// Path is that of the recipe. Verb says what was called.
+	// Path is the recipe's path. Verb names the call.
 	Path, Verb string
-	// Data is what was given or returned: that of an item, the result of a job, the id of a member.
+	// Data is the given or returned data: of an item, the result of a job, the id of a member.
 	Data string
-	// Number is what was added to a counter, Sum what it returned.
+	// Number is the number added to a counter, Sum the returned sum.
 	Number, Sum int64
 	// Token is the fencing token that the call is about; 0 for none.
 	Token tree.Stamp
-	// First says that the result of a job is of this call.
+	// First: this call made the result of the job.
 	First bool
-	// View names a view of a group: no two of a run have the same. Members are what it shows.
+	// View names a view of a group, uniquely in the run. Members are those that it shows.
 	View    string
 	Members []Member
 }

@@ -8,21 +8,21 @@ import (
 	"holdfast/tree"
 )
 
-// Watched is what a watch was told. Its Name says which watch: no two of a run have the same.
+// Watched is an event of a watch. Its Name identifies the watch in the run.
 type Watched struct {
 	Name string
-	// Specs are what it watches; none for a watch of sessions. On WatchBegan alone.
+	// Specs are the watched entries; none for a watch of sessions. Only on WatchBegan.
 	Specs []tree.WatchSpec
-	// As is whom its client is known as, besides as anyone. On WatchBegan alone.
+	// As are the client's principals, besides anyone. Only on WatchBegan.
 	As []tree.Principal
-	// Stamp is the one above which a watch hears of changes, of a LOST, or up to which it was told everything.
+	// Stamp is the stamp above which a watch receives changes, of a LOST, or up to which the watch is complete.
 	Stamp tree.Stamp
-	// Upper, on WatchBegan, is a stamp from which on the watch is certainly in place, if Stamp itself is not known to be
-	// one; otherwise 0. On WatchHeard of a one-shot, the stamp up to which its client had been told everything when it was
-	// seen to have fired.
+	// Upper, on WatchBegan, is a stamp from which on the watch is certainly in place, if Stamp itself may be too low;
+	// otherwise 0. On WatchReceived of a one-shot, the stamp up to which its client knew everything when the one-shot
+	// was seen to have fired.
 	Upper tree.Stamp
-	// Event is what was heard. Session is the kind of change that a watch of sessions heard of; the event's ID and
-	// Attachment say of which session.
+	// Event is the received event. Session is the kind of change for a watch of sessions; the event's ID and Attachment
+	// identify the session.
 	Event   tree.Event
 	Session session.ChangeKind
 	// Newest is the newest index that any node had applied, on WatchLost.
@@ -31,9 +31,9 @@ type Watched struct {
 
 // Grown is the watched part of the tree on a node after an entry.
 type Grown struct {
-	// Changes are what the entry changed there.
+	// Changes are the entry's changes there.
 	Changes []tree.Change
-	// Entries are what there is, as a reader would find it, in the order of their paths.
+	// Entries are the existing entries, as a reader would find them, in the order of their paths.
 	Entries []Leaf
 }
 
@@ -43,7 +43,7 @@ type Leaf struct {
 	Stat tree.Stat
 }
 
-// String returns what was told, without the name of the watch.
+// String returns the event, without the name of the watch.
 func (w *Watched) String() string {
 	switch {
 	case len(w.Specs) > 0:

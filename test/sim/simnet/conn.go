@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// window is the number of bytes under way or unread at which a writer waits.
+	// window is the number of bytes in flight or unread at which a writer waits.
 	window = 256 << 10
 	// stuckWindow is the window of a reader that is stuck.
 	stuckWindow = 512
@@ -23,15 +23,15 @@ type pipe struct {
 	port     string
 	segments []segment
 	size     int
-	// gone is set when the reading end was closed. What is written after that is lost.
+	// gone is set when the reading end was closed. Later writes are lost.
 	gone bool
 	// broken is set by a reset, for both ends.
 	broken error
 	wake   chan struct{}
-	// awaited says that a caller waits for wake.
+	// awaited reports that a caller waits for wake.
 	awaited bool
 	// thin is the thinness of the link when the connection was made. carried is when a thin link has carried everything
-	// that was sent. full says that the buffer was full, and that less than a third of it has become free since.
+	// that was sent. full reports that the buffer was full, and that less than a third of it has become free since.
 	thin    thinness
 	carried time.Time
 	full    bool
@@ -65,7 +65,7 @@ func (p *pipe) wait() <-chan struct{} {
 	return p.wake
 }
 
-// send appends a segment. It arrives after the link's latency, and after the segments before it. The caller holds mu.
+// send appends a segment. It arrives after the link's latency, and after earlier segments. The caller holds mu.
 func (p *pipe) send(s segment) {
 	s.at = p.carry(len(s.bytes)).Add(p.net.takes(p.link))
 	if last := len(p.segments) - 1; last >= 0 && p.segments[last].at.After(s.at) {
@@ -77,8 +77,8 @@ func (p *pipe) send(s segment) {
 	p.announce()
 }
 
-// carry returns when the link has carried so many more bytes. Connections with data on a thin link share it evenly. The
-// caller holds mu.
+// carry returns when the link has carried the given number of further bytes. Connections with data on a thin link share
+// it evenly. The caller holds mu.
 func (p *pipe) carry(size int) time.Time {
 	now := time.Now()
 	if p.thin.bits == 0 {
@@ -97,14 +97,14 @@ func (p *pipe) carry(size int) time.Time {
 	return p.carried
 }
 
-// lose drops everything under way, and ends the pipe for both ends. The caller holds mu.
+// lose drops all bytes in flight, and ends the pipe for both ends. The caller holds mu.
 func (p *pipe) lose(why error) {
 	p.segments, p.size, p.broken = nil, 0, why
 	p.announce()
 }
 
-// room returns how many bytes may be written now. The caller holds mu.
-func (p *pipe) room() int {
+// space returns how many bytes may be written now. The caller holds mu.
+func (p *pipe) space() int {
 	if p.net.stuck[p.link.to] > 0 {
 		return stuckWindow - p.size
 	}
@@ -118,8 +118,8 @@ func (p *pipe) room() int {
 	return min(p.thin.buffer-p.size, max(packet, p.thin.bits/8/100))
 }
 
-// take reads what has arrived into b. It returns n bytes, or an error, or how long until something may arrive; 0 if
-// that is unknown. The caller holds mu.
+// take reads arrived bytes into b. It returns n bytes, or an error, or how long until something may arrive; 0 if that
+// is unknown. The caller holds mu.
 func (p *pipe) take(b []byte) (n int, wait time.Duration, err error) {
 	if p.broken != nil {
 		return 0, 0, p.broken
@@ -213,9 +213,9 @@ func (c *conn) tryWrite(b []byte) (int, <-chan struct{}, error) {
 		return 0, nil, c.failed("write", c.out.broken)
 	}
 	if c.out.gone {
-		return len(b), nil, nil // TCP accepts the bytes before it hears of the reset
+		return len(b), nil, nil // TCP accepts the bytes before it learns of the reset
 	}
-	n := min(len(b), c.out.room())
+	n := min(len(b), c.out.space())
 	if n <= 0 {
 		c.host.net.hold(c.out.link, c.out.port)
 		return 0, c.out.wait(), nil
@@ -250,7 +250,7 @@ func (c *conn) Close() error {
 	return nil
 }
 
-// closeConn closes one end. The other end hears of it as soon as its link allows. The caller holds mu.
+// closeConn closes one end. The other end notices as soon as its link allows. The caller holds mu.
 func (n *Network) closeConn(c *conn, why error) {
 	if c.closed {
 		return

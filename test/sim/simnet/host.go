@@ -56,8 +56,8 @@ func (h *Host) trip(to string) time.Duration {
 	return h.net.takes(link{h.name, to}) + h.net.takes(link{to, h.name})
 }
 
-// Dial connects to host:port. It takes a round trip. While a cut or a pause blocks either direction it hangs until ctx
-// ends. It is refused when nothing listens there, for example on a killed host.
+// Dial connects to host:port, after a round trip. While a cut or a pause blocks either direction the dial hangs until
+// ctx ends. It is refused when nothing listens there, for example on a killed host.
 func (h *Host) Dial(ctx context.Context, address string) (net.Conn, error) {
 	to, _, err := net.SplitHostPort(address)
 	if err != nil {

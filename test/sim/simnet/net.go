@@ -1,6 +1,6 @@
 // Package simnet is a network inside one process, for whole clusters in a testing/synctest bubble: hosts with names,
-// TCP-like connections between them, and faults. A link leads from one host to another. A cut link's bytes hang, as
-// behind a firewall that drops packets, and neither end is told. A link can also be slow, or thin, or scatter the
+// TCP-like connections between them, and faults. A link leads from one host to another. A cut link's bytes hang without
+// an error at either end, as behind a firewall that drops packets. A link can also be slow, or thin, or scatter the
 // messages of different connections in time. A host can be paused, stuck or killed. The network starts no goroutine, so
 // it cannot leak one.
 package simnet
@@ -87,11 +87,11 @@ func (n *Network) Cut(from, to string) {
 	n.cut[link{from, to}]++
 }
 
-// Heal undoes one Cut. After the last one, the bytes that hung are delivered.
+// Heal undoes one Cut. After the last Heal, the hanging bytes are delivered.
 func (n *Network) Heal(from, to string) { n.free(func() { n.cut[link{from, to}]-- }) }
 
-// Refuse makes every dial from one host to another fail as if no process listened there, until Admit. Connections that
-// are open go on.
+// Refuse makes every dial from one host to another fail as if no process listened there, until Admit. Open connections
+// continue.
 func (n *Network) Refuse(from, to string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -102,7 +102,7 @@ func (n *Network) Refuse(from, to string) {
 func (n *Network) Admit(from, to string) { n.free(func() { n.refused[link{from, to}]-- }) }
 
 // Choke stops both directions of all connections to one port of a host, until Unchoke. Connections to its other ports
-// go on.
+// continue.
 func (n *Network) Choke(address string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -122,7 +122,7 @@ func (n *Network) Pause(host string) {
 // Resume undoes one Pause.
 func (n *Network) Resume(host string) { n.free(func() { n.paused[host]-- }) }
 
-// Stick makes a host read nothing until Unstick. Writers to it soon wait. What the host sends goes out.
+// Stick makes a host read nothing until Unstick. Writers to it soon wait. Its own messages go out.
 func (n *Network) Stick(host string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -132,8 +132,9 @@ func (n *Network) Stick(host string) {
 // Unstick undoes one Stick.
 func (n *Network) Unstick(host string) { n.free(func() { n.stuck[host]-- }) }
 
-// Slow makes each write on a link take longer, by more and by up to scatter besides, drawn for each write. Bytes of one
-// connection stay in order; bytes of several connections do not. Slownesses of a link add up, and negative ones undo.
+// Slow makes each write on a link slower, by more and by up to scatter in addition, drawn for each write. Bytes of one
+// connection stay in order; bytes of several connections do not. Slownesses of a link add up, and negative values undo
+// them.
 func (n *Network) Slow(from, to string, more, scatter time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -148,17 +149,17 @@ type thinness struct{ bits, buffer int }
 // packet is the smallest part that a thin link carries at once: a few TCP packets.
 const packet = 4 * 1460
 
-// Thin makes a link carry so many bits a second, shared by its connections, and gives each connection a buffer. A write
-// ends when the buffer has taken it, long before it arrives. As in a kernel, a connection whose buffer is full takes
-// nothing until a third of it is free. It applies to connections that are made afterwards.
+// Thin limits a link to the given bits a second, shared by its connections, and gives each connection a buffer. A write
+// ends when the buffer has accepted it, long before it arrives. As in a kernel, a full buffer accepts nothing until a
+// third of it is free. Thin affects connections that are made afterwards.
 func (n *Network) Thin(from, to string, bits, buffer int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.thin[link{from, to}] = thinness{bits, buffer}
 }
 
-// Reset resets all connections between two hosts. Both ends hear of it at once, and what was under way is lost. It
-// returns the number of connections.
+// Reset resets all connections between two hosts. Both ends notice at once, and bytes in flight are lost. It returns
+// the number of connections.
 func (n *Network) Reset(one, other string) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -175,8 +176,8 @@ func (n *Network) Reset(one, other string) int {
 	return reset
 }
 
-// Kill ends a host's life. Its listeners and connections close, and its Host is of no more use. The other ends hear of
-// it as soon as their links allow.
+// Kill ends a host's life. Its listeners and connections close, and its Host is unusable. The other ends notice as soon
+// as their links allow.
 func (n *Network) Kill(host string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

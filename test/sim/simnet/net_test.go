@@ -52,7 +52,7 @@ func read(t *testing.T, c net.Conn, d time.Duration) (string, time.Duration, err
 	return string(b[:n]), time.Since(start), err
 }
 
-func TestBytesTakeTheLatency(t *testing.T) {
+func TestBytesArriveAfterTheLatency(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		_, a, b := pair(t)
 		write(t, a, "hello ")
@@ -111,7 +111,7 @@ func TestCutHidesAClose(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, _, err := read(t, b, time.Hour); !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Fatalf("heard of the close through a cut: %v", err)
+			t.Fatalf("received the close through a cut: %v", err)
 		}
 		n.Heal("a", "b")
 		if _, _, err := read(t, b, time.Hour); !errors.Is(err, io.EOF) {

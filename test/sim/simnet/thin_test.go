@@ -10,7 +10,8 @@ import (
 	"holdfast/test/bubble"
 )
 
-// A thin link carries its rate in total, however many connections share it. A write ends when the buffer has taken it.
+// A thin link carries its rate in total, however many connections share it. A write ends when the buffer has accepted
+// it.
 func TestThin(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		const bits, buffer, size = 8 << 20, 512 << 10, 4 << 20

@@ -70,7 +70,7 @@ func TestScatteredConnectionsOvertakeEachOther(t *testing.T) {
 	})
 }
 
-func TestAResetLosesWhatIsUnderWay(t *testing.T) {
+func TestAResetLosesBytesInFlight(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		n, a, b := pair(t)
 		write(t, a, "lost")
@@ -127,7 +127,7 @@ func TestAChokedPortHoldsBothWaysAndNoOtherPort(t *testing.T) {
 	})
 }
 
-func TestAStuckHostReadsNothingAndTakesLittle(t *testing.T) {
+func TestAStuckHostReadsNothing(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		n, a, b := pair(t)
 		n.Stick("b")
@@ -156,7 +156,7 @@ func TestAStuckHostReadsNothingAndTakesLittle(t *testing.T) {
 	})
 }
 
-// TestRefuse: dials of one direction are refused; the other direction and what is open go on.
+// TestRefuse: dials of one direction are refused; the other direction and open connections continue.
 func TestRefuse(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		n, a, b := pair(t)

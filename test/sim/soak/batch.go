@@ -25,14 +25,14 @@ type outcome struct {
 	cpu time.Duration
 }
 
-// grace is how much longer than its seeds' patience a process may live. The test binary ends itself earlier, and prints
-// the stacks of what hangs.
+// grace is how much longer than its seeds' timeout a process may live. The test binary ends itself earlier, and prints
+// the stacks of hanging goroutines.
 const grace = 30 * time.Second
 
-// parallel: one in so many processes gets all processors.
+// parallel: one in this many processes gets all processors.
 const parallel = 4
 
-// process runs the seeds from from up to, and not including, to in one process.
+// process runs the seeds from from up to, but excluding, to in one process.
 func (s *soak) process(ctx context.Context, from, to uint64) (outcome, error) {
 	name := fmt.Sprintf("seeds-%d-%d", from, to-1)
 	tmp, kept := filepath.Join(s.scratch, name), filepath.Join(s.o.artifacts, name)
@@ -40,12 +40,12 @@ func (s *soak) process(ctx context.Context, from, to uint64) (outcome, error) {
 		return outcome{}, err
 	}
 	defer func() { _ = os.RemoveAll(tmp) }()
-	patience := time.Duration(to-from) * s.o.patience
-	bound, cancel := context.WithTimeout(ctx, patience+min(grace, patience))
+	timeout := time.Duration(to-from) * s.o.timeout
+	bound, cancel := context.WithTimeout(ctx, timeout+min(grace, timeout))
 	defer cancel()
 	reports := filepath.Join(tmp, "reports")
 	cmd := exec.CommandContext(bound, s.o.binary, "-test.run", "^TestSim$", "-test.parallel", "1", "-test.timeout",
-		patience.String(),
+		timeout.String(),
 		"-test.artifacts", "-test.outputdir", kept)
 	cmd.Dir = tmp
 	cmd.Env = append(os.Environ(),
@@ -79,8 +79,7 @@ func (s *soak) process(ctx context.Context, from, to uint64) (outcome, error) {
 	return o, o.blame(reports, kept, failed)
 }
 
-// blame finds the seeds that made a process fail: those that report a failure, and the one at which it died, or after
-// which.
+// blame finds the seeds that made a process fail: those that report a failure, and the seed at or after which it died.
 func (o *outcome) blame(reports, kept string, why error) error {
 	ended, begun, err := read(reports)
 	if err != nil {
@@ -98,7 +97,7 @@ func (o *outcome) blame(reports, kept string, why error) error {
 		return nil
 	case len(ended) == 0:
 		return fmt.Errorf("a process failed before its first seed: see %s: %w", kept, why)
-	default: // it has left something behind, which ended the process before the next one began
+	default: // leftovers of the seed ended the process before the next seed started
 		last := &o.reports[len(ended)-1]
 		last.Failures, last.Artifacts = []string{crashed}, kept
 		o.next = last.Seed + 1
@@ -125,7 +124,7 @@ func read(path string) (ended []stats.Report, begun []uint64, err error) {
 	return stats.Read(f)
 }
 
-// reason returns the line of a process's output that says why it died.
+// reason returns the line of a process's output that shows why it died.
 func reason(output string) string {
 	b, err := os.ReadFile(output)
 	if err != nil {

@@ -3,9 +3,9 @@
 //
 //	go run ./test/sim/soak -seeds 20000 -from 1 -json bin/soak.json
 //
-// When a process crashes or hangs, the seed under way counts as a failure, and the rest of its batch runs again. Soak
-// exits with 1 when a seed failed, or when over many seeds a kind of fault never hit or an invariant was never put to
-// the test. The directory of -artifacts keeps the histories of failed seeds.
+// When a process crashes or hangs, its current seed counts as a failure, and the rest of its batch runs again. Soak
+// exits with 1 when a seed failed, or when over many seeds a kind of fault never hit or an invariant was never tested.
+// The directory of -artifacts keeps the histories of failed seeds.
 package main
 
 import (
@@ -43,8 +43,8 @@ type options struct {
 	// workers is how many batches run at the same time, each in a process of its own.
 	workers int
 	batch   uint64
-	// patience bounds the time of one seed.
-	patience  time.Duration
+	// timeout bounds the time of one seed.
+	timeout   time.Duration
 	race      bool
 	json      string
 	artifacts string
@@ -67,7 +67,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	fs.Uint64Var(&o.from, "from", 1, "first `seed`")
 	fs.IntVar(&o.workers, "workers", runtime.GOMAXPROCS(0), "`processes` at a time")
 	fs.Uint64Var(&o.batch, "batch", 24, "`seeds` of one process")
-	fs.DurationVar(&o.patience, "patience", 3*time.Minute, "what one seed may take before it counts as hanging")
+	fs.DurationVar(&o.timeout, "timeout", 3*time.Minute, "what one seed may take before it counts as hanging")
 	fs.BoolVar(&o.race, "race", false, "build with the race detector")
 	fs.StringVar(&o.json, "json", "", "write the summary to this `file` as JSON")
 	fs.StringVar(&o.artifacts, "artifacts", "soak-artifacts", "keep what failing seeds leave in this `directory`")
@@ -84,7 +84,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	if err := fs.Parse(args); err != nil {
 		return options{}, err
 	}
-	if o.seeds < 1 || o.from < 1 || o.workers < 1 || o.batch < 1 || o.patience <= 0 || fs.NArg() > 0 {
+	if o.seeds < 1 || o.from < 1 || o.workers < 1 || o.batch < 1 || o.timeout <= 0 || fs.NArg() > 0 {
 		return options{}, errors.New(
 			"read the command line: all numbers must be positive, and arguments are not allowed",
 		)

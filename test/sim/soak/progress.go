@@ -67,7 +67,7 @@ func (l *lines) follow(finished <-chan struct{}, look func() state) {
 	each(lineInterval, finished, func() { _, _ = fmt.Fprintln(l.w, look().line(l.seeds)) })
 }
 
-// line returns how far the soak is, and how long it will still take.
+// line returns the soak's progress and remaining time.
 func (s state) line(seeds uint64) string {
 	text := fmt.Sprintf("soak: %d of %d seeds, %d failed, %.1f virtual hours in %v", s.seeds, seeds, s.failures,
 		s.virtual.Hours(),

@@ -136,7 +136,7 @@ func (s *soak) writeJSON(r record) error {
 const (
 	// enough is the number of seeds after which every kind of fault must have hit, and every invariant been tested.
 	enough = 40
-	// enoughForRare is the number of those after which what is rare must have been tested too.
+	// enoughForRare is the number of seeds after which rare cases must have been tested too.
 	enoughForRare = 200
 )
 

@@ -30,8 +30,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// pretend runs seeds as the simulation's binary would: "fail", "crash", "hang", "die" without a word,
-// "leave" something that ends the process afterwards; all others pass.
+// pretend runs seeds like the simulation's binary: "fail", "crash", "hang", "die" without output, "leave" something
+// behind that ends the process afterwards; all others pass.
 func pretend(plan string) int {
 	var does map[string]string
 	if err := json.Unmarshal([]byte(plan), &does); err != nil {
@@ -118,12 +118,12 @@ func TestSoakRunsAllSeeds(t *testing.T) {
 	}
 }
 
-// TestSoakSurvivesItsProcesses shows that a seed that fails, crashes, hangs, ends without a word or leaves something
+// TestSoakSurvivesItsProcesses shows that a seed that fails, crashes, hangs, ends without output or leaves something
 // behind is one failure, and that the other seeds of its process run all the same.
 func TestSoakSurvivesItsProcesses(t *testing.T) {
 	text, r, err := soaked(t, map[string]string{"2": "fail", "3": "crash", "6": "hang", "9": "leave", "11": "die"},
 		"-seeds", "12",
-		"-batch", "2", "-patience", "3s")
+		"-batch", "2", "-timeout", "3s")
 	if !errors.Is(err, errFailed) {
 		t.Errorf("got %v, want a failure", err)
 	}

@@ -1,4 +1,4 @@
-// Package stats holds what one seed of the simulation did and found, and the sums over many seeds.
+// Package stats holds the faults and findings of one seed of the simulation, and the sums over many seeds.
 package stats
 
 import (
@@ -30,7 +30,7 @@ type Report struct {
 	Hit    map[string]int `json:"hit,omitempty"`
 	// Counts counts sessions opened, moved and ended by cause, promises, and more.
 	Counts map[string]int `json:"counts,omitempty"`
-	// Checked counts by invariant the cases that put it to the test.
+	// Checked counts by invariant the cases that tested it.
 	Checked map[string]int `json:"checked,omitempty"`
 }
 
@@ -103,7 +103,7 @@ func Reads(m session.Mode) string { return "reads: " + m.String() }
 
 // Sum is the sum of many reports.
 type Sum struct {
-	// Seeds is the number of ended seeds, failed ones included. ByNodes counts them by the size of their cluster.
+	// Seeds is the number of ended seeds, failed seeds included. ByNodes counts them by the size of their cluster.
 	Seeds   int         `json:"seeds"`
 	ByNodes map[int]int `json:"seeds_by_nodes"`
 	// Failures are in the order in which they were added.

@@ -29,7 +29,8 @@ func Sleep(ctx context.Context, d time.Duration) error {
 func Grant(id session.ID) session.Grant {
 	return session.Grant{
 		Session: session.Session{
-			ID: id, Timeout: 4 * time.Second, Owner: 1, Attachment: 9, Labels: session.Labels{{Key: "a", Value: "b"}},
+			ID: id, Spec: session.Spec{Timeout: 4 * time.Second, Labels: session.Labels{{Key: "a", Value: "b"}}},
+			Owner: 1, Attachment: 9,
 			OpenedIndex: 3, OpenedAt: session.TimeOfMS(5),
 		},
 		Token:   session.Token{ID: id, Credential: session.Credential{1, 2}, Attachment: 9},
@@ -71,7 +72,7 @@ func RefusedBy(t *testing.T, err error) *session.LimitError {
 // BadDuration returns a duration that protocol buffers do not allow.
 func BadDuration() *durationpb.Duration { return &durationpb.Duration{Seconds: 1, Nanos: -1} }
 
-// OfMessage returns the memory that one message may take: its forms in protocol buffers and in the domain, and an
+// OfMessage returns the memory that one message may need: its forms in protocol buffers and in the domain, and an
 // answer.
 func OfMessage() bound.Cost { return bound.Cost{PerByte: 1 << 10, Fixed: 512 << 10} }
 

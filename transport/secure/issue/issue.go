@@ -1,5 +1,5 @@
 // Package issue makes certificates for tests and small sites: a CA, and certificates of nodes, clients and
-// administrators as package secure reads them.
+// administrators in the form of package secure.
 package issue
 
 import (
@@ -33,7 +33,7 @@ type Issued struct {
 // Span is the time for which a certificate is valid.
 type Span struct{ From, To time.Time }
 
-// NewCA returns a CA, whose certificate it signs itself.
+// NewCA returns a CA with a self-signed certificate.
 func NewCA(name string, valid Span) (*Issued, error) {
 	return sign(&x509.Certificate{
 		Subject:               pkix.Name{CommonName: name},
@@ -44,8 +44,8 @@ func NewCA(name string, valid Span) (*Issued, error) {
 	}, valid, nil)
 }
 
-// Issue returns a certificate that the CA signs. A node's has hosts, names or IP addresses, at which clients reach it.
-// Errors are [session.FieldError], but for those of the keys.
+// Issue returns a certificate signed by the CA. A node's certificate has hosts, names or IP addresses, at which clients
+// reach it. Errors are [session.FieldError], except errors of the keys.
 func (ca *Issued) Issue(name secure.Name, hosts []string, valid Span) (*Issued, error) {
 	if err := name.Check(); err != nil {
 		return nil, err
@@ -80,8 +80,8 @@ const (
 )
 
 // CheckHost returns a [session.FieldError] unless h is a host that a client can find in a certificate: an IP address,
-// in brackets or not, or a DNS name. A star may stand for the first label of a name that has more. Underscores are
-// taken, as clients take them, because names in private networks have them.
+// in brackets or not, or a DNS name. A star may stand for the first label of a name with several labels. Underscores
+// are permitted, because clients accept them and names in private networks have them.
 func CheckHost(h string) error {
 	if address(h) != nil {
 		return nil
@@ -96,7 +96,8 @@ func CheckHost(h string) error {
 	return nil
 }
 
-// labelLetters are those of a label. Names with an underscore are no host names by RFC 952, and in use.
+// labelLetters are the permitted characters of a label. By RFC 952 names with an underscore are no host names, but they
+// are in use.
 const labelLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
 
 // notLabel reports whether s cannot be a label of a DNS name.
@@ -105,11 +106,11 @@ func notLabel(s string) bool {
 		strings.ContainsFunc(s, func(r rune) bool { return !strings.ContainsRune(labelLetters, r) })
 }
 
-// address returns the IP address that h is, nil if h is none.
+// address returns the IP address in h; nil for none.
 func address(h string) net.IP {
 	if inner, ok := strings.CutPrefix(h, "["); ok {
 		if inner, ok = strings.CutSuffix(inner, "]"); !ok || !strings.Contains(inner, ":") {
-			return nil // brackets are for IPv6 alone
+			return nil // brackets are only for IPv6
 		}
 		h = inner
 	}
@@ -129,7 +130,7 @@ func sign(template *x509.Certificate, valid Span, ca *Issued) (*Issued, error) {
 	parent, by := template, crypto.Signer(key)
 	if ca != nil {
 		if valid.To.After(ca.Certificate.NotAfter) {
-			template.NotAfter = ca.Certificate.NotAfter // nobody would accept it for longer
+			template.NotAfter = ca.Certificate.NotAfter // no client would accept it for longer
 		}
 		parent, by = ca.Certificate, ca.key
 	}
@@ -141,12 +142,12 @@ func sign(template *x509.Certificate, valid Span, ca *Issued) (*Issued, error) {
 	return &Issued{c, key}, err
 }
 
-// CertificatePEM returns the certificate as a file has it.
+// CertificatePEM returns the certificate as PEM.
 func (ca *Issued) CertificatePEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Certificate.Raw})
 }
 
-// KeyPEM returns the private key as a file has it.
+// KeyPEM returns the private key as PEM.
 func (ca *Issued) KeyPEM() ([]byte, error) {
 	der, err := x509.MarshalPKCS8PrivateKey(ca.key)
 	if err != nil {
@@ -155,7 +156,7 @@ func (ca *Issued) KeyPEM() ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
 }
 
-// ReadCA returns the CA of two files' contents.
+// ReadCA returns the CA from the contents of two files.
 func ReadCA(certificate, key []byte) (*Issued, error) {
 	pair, err := tls.X509KeyPair(certificate, key)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package otlp sends spans to an OpenTelemetry collector, beside the node's own work: what does not fit into a bounded
-// queue is dropped, and a collector that is away costs log lines.
+// Package otlp sends spans to an OpenTelemetry collector, in parallel with the node's own work: spans that do not fit
+// into a bounded queue are dropped, and an absent collector costs only log lines.
 package otlp
 
 import (
@@ -24,16 +24,16 @@ import (
 // Config says where spans go.
 type Config struct {
 	Logger hclog.Logger
-	// Endpoint is the URL of the collector: http or https, a host and a port. CA is the PEM file with its CAs; empty for
-	// those of the system.
+	// Endpoint is the URL of the collector: http or https, a host and a port. CA is the PEM file with its CAs; empty
+	// for the system's.
 	Endpoint, CA string
-	// SampleRatio is which part of the traces that begin here is kept, 0 to 1.
+	// SampleRatio is the part of the traces beginning here that is kept, 0 to 1.
 	SampleRatio float64
-	// Cluster, Node and Version name who sends.
+	// Cluster, Node and Version identify the sender.
 	Cluster string
 	Node    session.Node
 	Version string
-	// Exporter takes the spans in the place of a collector.
+	// Exporter receives the spans instead of a collector.
 	Exporter sdk.SpanExporter
 }
 
@@ -43,7 +43,7 @@ type Provider struct {
 	queue *queue
 }
 
-// New returns a provider. It waits for no collector. The error names the setting that is wrong.
+// New returns a provider. It does not wait for a collector. The error names the wrong setting.
 func New(cfg Config) (*Provider, error) {
 	exporter := cfg.Exporter
 	if exporter == nil {
@@ -68,10 +68,10 @@ func New(cfg Config) (*Provider, error) {
 	), q}, nil
 }
 
-// Stats counts the spans of this provider.
+// Stats returns the counts of this provider's spans.
 func (p *Provider) Stats() Stats { return p.queue.stats() }
 
-// dial returns what sends to the collector. It connects later, and again and again.
+// dial returns the exporter to the collector. It connects later, and reconnects.
 func dial(cfg Config) (sdk.SpanExporter, error) {
 	scheme, address, _ := strings.Cut(cfg.Endpoint, "://")
 	o := []otlptracegrpc.Option{
@@ -85,11 +85,11 @@ func dial(cfg Config) (sdk.SpanExporter, error) {
 		if cfg.CA != "" {
 			pem, err := os.ReadFile(cfg.CA)
 			if err != nil {
-				return nil, fmt.Errorf("reading trace_cacert: %w", err)
+				return nil, fmt.Errorf("reading trace_ca: %w", err)
 			}
 			trusted.RootCAs = x509.NewCertPool()
 			if !trusted.RootCAs.AppendCertsFromPEM(pem) {
-				return nil, &session.FieldError{Field: "trace_cacert", Limit: "a PEM file with certificates"}
+				return nil, &session.FieldError{Field: "trace_ca", Limit: "a PEM file with certificates"}
 			}
 		}
 		o = append(o, otlptracegrpc.WithTLSCredentials(credentials.NewTLS(trusted)))
@@ -104,9 +104,9 @@ func dial(cfg Config) (sdk.SpanExporter, error) {
 	return exporter, nil
 }
 
-// Close sends what is left, but waits for no collector longer than a second.
+// Close sends the remaining spans, but waits for the collector at most a second.
 func (p *Provider) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), stopWait) //nolint:forbidigo // the last step of a stop
 	defer cancel()
-	_ = p.Shutdown(ctx) // a collector that is away gets nothing more, and its failures were logged
+	_ = p.Shutdown(ctx) // an absent collector gets no more spans, and its failures were logged
 }

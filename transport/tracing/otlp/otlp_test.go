@@ -133,7 +133,7 @@ func TestCollectorThatIsAwayForAMoment(t *testing.T) {
 	}
 }
 
-// A collector that takes connections and says nothing does not keep a node from stopping: Close returns, though the
+// A collector that accepts connections and says nothing does not keep a node from stopping: Close returns, though the
 // collector never does. More spans than the queue holds are dropped, and nobody waits for them.
 func TestCollectorThatHangs(t *testing.T) {
 	l := listen(t)

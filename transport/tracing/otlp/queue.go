@@ -10,34 +10,34 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Bounds of what waits for a collector, and of how long a stop waits for it.
+// Bounds of the queue for the collector, and of the wait of a stop.
 const (
 	queueSpans = 4096
 	batchSpans = 512
-	// retryFor bounds all attempts to send a batch together. After that it is dropped.
+	// retryFor bounds all attempts to send a batch together. Afterwards the batch is dropped.
 	retryFor = 30 * time.Second
-	// stopWait is how long a node that stops waits for the collector to take what is left.
+	// stopWait is the time that a stopping node waits for the collector to receive the remaining spans.
 	stopWait = time.Second
-	// logInterval bounds the log lines about a collector that takes nothing.
+	// logInterval bounds the log lines about a failing collector.
 	logInterval = time.Minute
 )
 
 // Stats count spans since the start.
 type Stats struct {
-	// Sent are those that the collector took. Overflowed did not fit into the queue, and Refused did not reach the
-	// collector within the time for their batch, or it refused them.
+	// Sent counts spans that the collector accepted. Overflowed counts spans that did not fit into the queue. Refused
+	// counts spans that the collector refused, or that did not reach it within their batch's time.
 	Sent, Overflowed, Refused uint64
 }
 
-// queue bounds the spans that wait for the collector, and counts those that are dropped. The processor behind it has a
-// queue of the same size, which therefore never is full: it drops without a word. Safe for concurrent use.
+// queue bounds the spans that wait for the collector, and counts dropped spans. The processor behind it has a queue of
+// the same size, which therefore is never full: it would drop spans without counting them. Safe for concurrent use.
 type queue struct {
 	sdk.SpanProcessor
 	waiting                   atomic.Int64
 	sent, overflowed, refused atomic.Uint64
 }
 
-// OnEnd takes a span.
+// OnEnd queues a span.
 func (q *queue) OnEnd(s sdk.ReadOnlySpan) {
 	if !s.SpanContext().IsSampled() {
 		return
@@ -54,8 +54,8 @@ func (q *queue) stats() Stats {
 	return Stats{Sent: q.sent.Load(), Overflowed: q.overflowed.Load(), Refused: q.refused.Load()}
 }
 
-// counting is the queue's exporter: what it has sent, or has failed to send, waits no longer. It logs failures from
-// time to time, in the place of OpenTelemetry's global handler, which writes to stderr.
+// counting is the queue's exporter: spans that it has sent, or has failed to send, no longer wait. It logs failures
+// from time to time, instead of OpenTelemetry's global handler, which writes to stderr.
 type counting struct {
 	sdk.SpanExporter
 	queue  *queue

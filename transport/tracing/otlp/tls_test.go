@@ -78,16 +78,16 @@ func TestCAOfTheCollectorIsRefused(t *testing.T) {
 	cfg := configured("https://127.0.0.1:4317")
 	cfg.CA = empty
 	_, err := otlp.New(cfg)
-	if field, ok := errors.AsType[*session.FieldError](err); !ok || field.Field != "trace_cacert" {
+	if field, ok := errors.AsType[*session.FieldError](err); !ok || field.Field != "trace_ca" {
 		t.Errorf("a file without a certificate: %v", err)
 	}
 	cfg.CA += ".missing"
-	if _, err = otlp.New(cfg); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "trace_cacert") {
+	if _, err = otlp.New(cfg); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "trace_ca") {
 		t.Errorf("a file that is not there: %v", err)
 	}
 }
 
-// flaky takes spans, or returns err.
+// flaky accepts spans, or returns err.
 type flaky struct {
 	*tracetest.InMemoryExporter
 	mu  sync.Mutex
@@ -103,7 +103,7 @@ func (f *flaky) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error
 	return f.InMemoryExporter.ExportSpans(ctx, spans)
 }
 
-// Spans that the collector refuses are counted, and the log says why, once. They leave room in the queue.
+// Spans that the collector refuses are counted, and the log says why, once. They free their place in the queue.
 func TestSpansThatAreRefused(t *testing.T) {
 	var log bytes.Buffer
 	f := &flaky{InMemoryExporter: tracetest.NewInMemoryExporter(), err: errors.New("over its quota")}

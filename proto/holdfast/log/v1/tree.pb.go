@@ -1,6 +1,6 @@
-// The forms of the tree on disk: commands, kept results, snapshot records. Package
-// tree/form writes and reads these messages without their generated code: in the order of their numbers, without zeros,
-// so that equal values have equal bytes in every release. Rule numbers are those of docs/tree.md.
+// The disk format of the tree: commands, stored results and snapshot records. Package tree/form encodes and decodes
+// these messages without the generated code: fields in the order of their numbers, zero values omitted, so that equal
+// values have equal bytes in every release. Rule numbers are those of docs/tree.md.
 //
 // Wall-clock times of entries of the tree are in milliseconds since 1970. A stamp is index << 16 | position (D2).
 
@@ -35,9 +35,9 @@ type Write struct {
 	Attachment uint64                 `protobuf:"varint,2,opt,name=attachment,proto3" json:"attachment,omitempty"`
 	// 1 or more.
 	Number uint64 `protobuf:"varint,3,opt,name=number,proto3" json:"number,omitempty"`
-	// Below number.
+	// All results up to this number are acknowledged. Less than number.
 	Acked uint64 `protobuf:"varint,4,opt,name=acked,proto3" json:"acked,omitempty"`
-	// Whom the node vouches for (P1): at most 16, with 1 KiB.
+	// The client's principals, for which the node vouches (P1): at most 16, with at most 1 KiB in total.
 	Principals  []*Principal `protobuf:"bytes,5,rep,name=principals,proto3" json:"principals,omitempty"`
 	Transaction *Transaction `protobuf:"bytes,6,opt,name=transaction,proto3" json:"transaction,omitempty"`
 	// Replaces the session's will if the transaction takes effect.
@@ -125,8 +125,7 @@ func (x *Write) GetWill() *Will {
 	return nil
 }
 
-// Void takes a number of a session if nothing has taken it yet, and does nothing else (X6). The fields are those of
-// Write.
+// Void uses a number of a session if the number is unused, and has no other effect (X6). The fields are those of Write.
 type Void struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Session       uint64                 `protobuf:"fixed64,1,opt,name=session,proto3" json:"session,omitempty"`
@@ -195,12 +194,12 @@ func (x *Void) GetAcked() uint64 {
 	return 0
 }
 
-// Principal is who a client was found to be.
+// Principal is an authenticated identity of a client.
 type Principal struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// 1 to 64 bytes.
 	Scheme string `protobuf:"bytes,1,opt,name=scheme,proto3" json:"scheme,omitempty"`
-	// Any bytes, with the scheme at most 1,024.
+	// Any bytes; scheme and id have at most 1,024 bytes in total.
 	Id            []byte `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -250,12 +249,14 @@ func (x *Principal) GetId() []byte {
 	return nil
 }
 
-// Acknowledge says that sessions have results in hand (X3). The sessions are in columns: the n-th of each belongs to the
-// n-th session. What is above a session's applied counts only up to that, and a session that does not exist is left out.
+// Acknowledge records the results that clients have received (X3). The sessions are in columns: the n-th value of each
+// column belongs to the n-th session. A number above a session's applied number counts as the applied number. Unknown
+// sessions are ignored.
 type Acknowledge struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// 1 to 1,024, each once.
-	Sessions      []uint64 `protobuf:"fixed64,1,rep,packed,name=sessions,proto3" json:"sessions,omitempty"`
+	// 1 to 1,024 sessions, without duplicates.
+	Sessions []uint64 `protobuf:"fixed64,1,rep,packed,name=sessions,proto3" json:"sessions,omitempty"`
+	// The results up to this number of each session are acknowledged.
 	UpTo          []uint64 `protobuf:"varint,2,rep,packed,name=up_to,json=upTo,proto3" json:"up_to,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -305,8 +306,8 @@ func (x *Acknowledge) GetUpTo() []uint64 {
 	return nil
 }
 
-// Reap removes entries of the tree that are due (D5): those that have the stamps, no children, and a due time that the
-// log clock has reached.
+// Reap removes due entries of the tree (D5): entries that still have the given stamps, have no children, and have a due
+// time that the log clock has reached.
 type Reap struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// 1 to 1,000.
@@ -352,7 +353,7 @@ func (x *Reap) GetEntries() []*Due {
 	return nil
 }
 
-// Due names an entry that the leader has found due.
+// Due identifies an entry that the leader has found due.
 type Due struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
 	Path             string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
@@ -421,16 +422,16 @@ func (x *Due) GetChildrenModified() uint64 {
 	return 0
 }
 
-// TreeLimits are bounds that all replicas share (W8).
+// TreeLimits are limits that are equal on all replicas (W8).
 type TreeLimits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Ephemeral entries of a session, 1 or more.
+	// Maximum number of ephemeral entries of a session, 1 or more.
 	MaxEphemerals uint64 `protobuf:"varint,1,opt,name=max_ephemerals,json=maxEphemerals,proto3" json:"max_ephemerals,omitempty"`
-	// Children of an entry, 1 or more.
+	// Maximum number of children of an entry, 1 or more.
 	MaxChildren uint64 `protobuf:"varint,2,opt,name=max_children,json=maxChildren,proto3" json:"max_children,omitempty"`
-	// Quotas may be written with the permission of their entries. Otherwise super alone may (P3).
+	// Clients with permission on a quota's entry may write the quota. Otherwise only super may (P3).
 	OpenQuotas bool `protobuf:"varint,3,opt,name=open_quotas,json=openQuotas,proto3" json:"open_quotas,omitempty"`
-	// Bytes of memory that all entries take, 1 or more.
+	// Maximum memory of all entries in bytes, 1 or more.
 	MaxBytes      uint64 `protobuf:"varint,4,opt,name=max_bytes,json=maxBytes,proto3" json:"max_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -494,7 +495,7 @@ func (x *TreeLimits) GetMaxBytes() uint64 {
 	return 0
 }
 
-// Grant gives permissions to whom it names.
+// Grant gives permissions to a principal.
 type Grant struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A set of bits, 1 to 31: read, write, create, delete, admin.
@@ -557,7 +558,7 @@ func (x *Grant) GetId() []byte {
 	return nil
 }
 
-// AccessList is an entry's own list; without grants it gives nobody anything.
+// AccessList is an entry's own list. An empty list denies everything to everyone except super.
 type AccessList struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// At most 64.
@@ -603,8 +604,8 @@ func (x *AccessList) GetGrants() []*Grant {
 	return nil
 }
 
-// Transaction is what a Write does: then if all conditions hold, otherwise else (W6). Conditions and operations are at
-// most 10,000 together.
+// Transaction is the change of a Write: the operations in then if all conditions are true, otherwise those in else
+// (W6). At most 10,000 conditions and operations in total.
 type Transaction struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Conditions    []*Condition           `protobuf:"bytes,1,rep,name=conditions,proto3" json:"conditions,omitempty"`
@@ -883,17 +884,17 @@ func (*Op_SetAcl) isOp_Op() {}
 
 func (*Op_Check) isOp_Op() {}
 
-// Create makes an entry.
+// Create creates an entry.
 type Create struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	Path       string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
 	Sequential bool                   `protobuf:"varint,2,opt,name=sequential,proto3" json:"sequential,omitempty"`
-	// Absent for null, which is not empty.
+	// Absent for null, which differs from empty data.
 	Data []byte `protobuf:"bytes,3,opt,name=data,proto3,oneof" json:"data,omitempty"`
 	// Persistent, ephemeral, container, expiring: 1 to 4.
 	Kind    uint32 `protobuf:"varint,4,opt,name=kind,proto3" json:"kind,omitempty"`
 	Parents bool   `protobuf:"varint,5,opt,name=parents,proto3" json:"parents,omitempty"`
-	// TTL of an expiring entry, lock-delay of an ephemeral one, in milliseconds.
+	// TTL of an expiring entry, or lock-delay of an ephemeral entry, in milliseconds.
 	LifeMs uint64 `protobuf:"varint,6,opt,name=life_ms,json=lifeMs,proto3" json:"life_ms,omitempty"`
 	// Absent for the inherited list.
 	Acl           *AccessList `protobuf:"bytes,7,opt,name=acl,proto3" json:"acl,omitempty"`
@@ -1096,7 +1097,7 @@ func (x *Delete) GetVersionPlus_1() uint64 {
 	return 0
 }
 
-// DeleteTree removes an entry and all below it.
+// DeleteTree removes an entry and all its descendants.
 type DeleteTree struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
@@ -1203,7 +1204,7 @@ func (x *SetACL) GetVersionPlus_1() uint64 {
 	return 0
 }
 
-// Check demands that an entry exists and has a version.
+// Check fails the transaction unless an entry exists and has a version.
 type Check struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
@@ -1256,12 +1257,13 @@ func (x *Check) GetVersionPlus_1() uint64 {
 	return 0
 }
 
-// Will is carried out when its session ends (U3).
+// Will is executed when its session ends (U3).
 type Will struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// At most 64 operations. Without any there is no will.
-	Transaction   *Transaction `protobuf:"bytes,1,opt,name=transaction,proto3" json:"transaction,omitempty"`
-	OnClose       bool         `protobuf:"varint,2,opt,name=on_close,json=onClose,proto3" json:"on_close,omitempty"`
+	// At most 64 operations; none removes the will.
+	Transaction *Transaction `protobuf:"bytes,1,opt,name=transaction,proto3" json:"transaction,omitempty"`
+	// Execute the will also when the session is closed.
+	OnClose       bool `protobuf:"varint,2,opt,name=on_close,json=onClose,proto3" json:"on_close,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1310,11 +1312,11 @@ func (x *Will) GetOnClose() bool {
 	return false
 }
 
-// KeptWill is what the state keeps of a will, at most 64 KiB.
+// KeptWill is a will as the state stores it, at most 64 KiB.
 type KeptWill struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	Transaction *Transaction           `protobuf:"bytes,1,opt,name=transaction,proto3" json:"transaction,omitempty"`
-	// Those of the Write that set the will.
+	// The principals of the Write that set the will.
 	Principals    []*Principal `protobuf:"bytes,2,rep,name=principals,proto3" json:"principals,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1364,17 +1366,17 @@ func (x *KeptWill) GetPrincipals() []*Principal {
 	return nil
 }
 
-// Result is what the state keeps of a numbered write, until it is acknowledged (X2, X3). It is part of the digest: a
-// later release may add nothing to what it writes for the same write.
+// Result is the stored result of a numbered write, until it is acknowledged (X2, X3). Results are part of the digest,
+// so a later release must encode the same result for the same write.
 type Result struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The write's own stamp (G4).
+	// The stamp of the write (G4).
 	Stamp uint64 `protobuf:"fixed64,1,opt,name=stamp,proto3" json:"stamp,omitempty"`
-	// A void took the number.
+	// A void used the number.
 	Void bool `protobuf:"varint,2,opt,name=void,proto3" json:"void,omitempty"`
-	// A condition did not hold.
+	// A condition was false.
 	Else bool `protobuf:"varint,3,opt,name=else,proto3" json:"else,omitempty"`
-	// One for each operation that took effect.
+	// One result for each operation; empty when the write was refused.
 	Ops           []*OpResult `protobuf:"bytes,4,rep,name=ops,proto3" json:"ops,omitempty"`
 	Refused       *Refused    `protobuf:"bytes,5,opt,name=refused,proto3" json:"refused,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1446,7 +1448,7 @@ func (x *Result) GetRefused() *Refused {
 	return nil
 }
 
-// Refused is the first operation of a write that was refused.
+// Refused describes the first refused operation of a write.
 type Refused struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// NO_NODE, NO_PARENT, NODE_EXISTS, NOT_EMPTY, BAD_VERSION, EPHEMERAL_PARENT, NO_PERMISSION, QUOTA, LIMIT, RESERVED: 1
@@ -1526,14 +1528,14 @@ func (x *Refused) GetAtPlus_1() uint32 {
 	return 0
 }
 
-// OpResult is what one operation did.
+// OpResult is the result of one operation.
 type OpResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Of a create.
+	// After a create: the path of the entry.
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	// Of a create, a set and a change of the access list.
+	// After a create, a set or a change of the access list.
 	Stat *Stat `protobuf:"bytes,2,opt,name=stat,proto3" json:"stat,omitempty"`
-	// Of a delete.
+	// After a delete: the number of removed entries.
 	Removed       uint64 `protobuf:"varint,3,opt,name=removed,proto3" json:"removed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1590,8 +1592,8 @@ func (x *OpResult) GetRemoved() uint64 {
 	return 0
 }
 
-// Stat is what is known of an entry. Later stamps and times are told as what they are above the first ones, because
-// those of a new entry are all the same.
+// Stat is the metadata of an entry. Later stamps and times are stored as differences from created and created_ms, which
+// are 0 for a new entry.
 type Stat struct {
 	state                 protoimpl.MessageState `protogen:"open.v1"`
 	Created               uint64                 `protobuf:"fixed64,1,opt,name=created,proto3" json:"created,omitempty"`
@@ -1606,7 +1608,7 @@ type Stat struct {
 	Bytes                 uint64                 `protobuf:"varint,10,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	Children              uint64                 `protobuf:"varint,11,opt,name=children,proto3" json:"children,omitempty"`
 	Kind                  uint32                 `protobuf:"varint,12,opt,name=kind,proto3" json:"kind,omitempty"`
-	// On the log clock in milliseconds; 0 for never.
+	// When the entry is due, on the log clock in milliseconds; 0 for never.
 	DueMs         uint64 `protobuf:"varint,13,opt,name=due_ms,json=dueMs,proto3" json:"due_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1746,7 +1748,7 @@ type TreeEntry struct {
 	CreatedMs             int64  `protobuf:"zigzag64,6,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
 	ModifiedMsSince       int64  `protobuf:"zigzag64,7,opt,name=modified_ms_since,json=modifiedMsSince,proto3" json:"modified_ms_since,omitempty"`
 	Owner                 uint64 `protobuf:"fixed64,8,opt,name=owner,proto3" json:"owner,omitempty"`
-	// Children that the entry has had, and that it has.
+	// Number of children ever created, and number of current children.
 	Creates    uint64 `protobuf:"varint,9,opt,name=creates,proto3" json:"creates,omitempty"`
 	Children   uint64 `protobuf:"varint,10,opt,name=children,proto3" json:"children,omitempty"`
 	Version    uint64 `protobuf:"varint,11,opt,name=version,proto3" json:"version,omitempty"`
@@ -1754,10 +1756,10 @@ type TreeEntry struct {
 	LifeMs     uint64 `protobuf:"varint,13,opt,name=life_ms,json=lifeMs,proto3" json:"life_ms,omitempty"`
 	DueMs      uint64 `protobuf:"varint,14,opt,name=due_ms,json=dueMs,proto3" json:"due_ms,omitempty"`
 	Kind       uint32 `protobuf:"varint,15,opt,name=kind,proto3" json:"kind,omitempty"`
-	// The entry's own access list, at its first use in the snapshot. Lists are numbered from 1 in the order of their first
-	// uses. Both absent: the entry inherits a list.
+	// The entry's own access list, at its first use in the snapshot. Lists are numbered from 1 in the order of their
+	// first uses. Without acl and acl_number the entry inherits a list.
 	Acl *AccessList `protobuf:"bytes,16,opt,name=acl,proto3" json:"acl,omitempty"`
-	// The number of a list of an entry before.
+	// The number of a list of an earlier entry.
 	AclNumber     uint64 `protobuf:"varint,17,opt,name=acl_number,json=aclNumber,proto3" json:"acl_number,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1912,20 +1914,20 @@ func (x *TreeEntry) GetAclNumber() uint64 {
 	return 0
 }
 
-// Writer is what a snapshot holds of a session that has written (X2), in the order of the sessions.
+// Writer is the write state of a session that has written (X2). Writers are in the order of the sessions.
 type Writer struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Session uint64                 `protobuf:"fixed64,1,opt,name=session,proto3" json:"session,omitempty"`
 	Applied uint64                 `protobuf:"varint,2,opt,name=applied,proto3" json:"applied,omitempty"`
 	Floor   uint64                 `protobuf:"varint,3,opt,name=floor,proto3" json:"floor,omitempty"`
 	Acked   uint64                 `protobuf:"varint,4,opt,name=acked,proto3" json:"acked,omitempty"`
-	// A Result each, of successive writes, the newest of which is that of applied.
+	// A serialized Result for each of the successive writes that end with number applied.
 	Results [][]byte `protobuf:"bytes,5,rep,name=results,proto3" json:"results,omitempty"`
 	// A serialized KeptWill; empty for none.
 	Will []byte `protobuf:"bytes,6,opt,name=will,proto3" json:"will,omitempty"`
 	// As in Will.
 	WillOnClose bool `protobuf:"varint,7,opt,name=will_on_close,json=willOnClose,proto3" json:"will_on_close,omitempty"`
-	// Whose share of the room the results and the will take (X3).
+	// The principal whose budget the results and the will use (X3).
 	Principal     string `protobuf:"bytes,8,opt,name=principal,proto3" json:"principal,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

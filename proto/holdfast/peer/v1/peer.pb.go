@@ -289,13 +289,13 @@ type Hello struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	ClusterId string                 `protobuf:"bytes,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
 	Node      uint32                 `protobuf:"varint,2,opt,name=node,proto3" json:"node,omitempty"`
-	// Counts the starts of the node's process on its data directory.
+	// Number of starts of the node's process with its data directory.
 	Incarnation uint64 `protobuf:"varint,3,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
-	// Counts the streams of the process.
+	// Number of the stream, counted in the process.
 	Stream uint64 `protobuf:"varint,4,opt,name=stream,proto3" json:"stream,omitempty"`
 	// Identity of the node's data directory. The leader's newest configuration must name the same directory.
 	Directory uint64 `protobuf:"fixed64,5,opt,name=directory,proto3" json:"directory,omitempty"`
-	// The format of the messages between nodes: 1. A leader refuses every other number.
+	// The format of the messages between nodes: 1. A leader refuses other numbers.
 	Format        uint32 `protobuf:"varint,6,opt,name=format,proto3" json:"format,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -377,7 +377,7 @@ type Welcome struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Term   uint64                 `protobuf:"varint,1,opt,name=term,proto3" json:"term,omitempty"`
 	Leader uint32                 `protobuf:"varint,2,opt,name=leader,proto3" json:"leader,omitempty"`
-	// As in Hello. A node refuses every other number.
+	// As in Hello. A node refuses other numbers.
 	Format        uint32 `protobuf:"varint,3,opt,name=format,proto3" json:"format,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -440,36 +440,36 @@ type Heartbeat struct {
 	Round uint64                 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
 	// The newest good round (S4).
 	Good uint64 `protobuf:"varint,2,opt,name=good,proto3" json:"good,omitempty"`
-	// c of S1, a round: this stream's answers up to the answer to that round are confirmed; 0 for none.
+	// c of S1, a round: this stream's answers up to the answer to this round are confirmed; 0 for none.
 	Confirmed uint64 `protobuf:"varint,3,opt,name=confirmed,proto3" json:"confirmed,omitempty"`
-	// p of S1, a round: this stream's answers up to the answer to that round are processed; 0 for none.
+	// p of S1, a round: this stream's answers up to the answer to this round are processed; 0 for none.
 	Processed uint64 `protobuf:"varint,6,opt,name=processed,proto3" json:"processed,omitempty"`
-	// Sessions in newly processed answers whose touches were not taken (S1).
-	NotTaken []uint64 `protobuf:"fixed64,4,rep,packed,name=not_taken,json=notTaken,proto3" json:"not_taken,omitempty"`
+	// Sessions in newly processed answers whose touches the leader rejected (S1).
+	RejectedTouches []uint64 `protobuf:"fixed64,4,rep,packed,name=rejected_touches,json=rejectedTouches,proto3" json:"rejected_touches,omitempty"`
 	// The highest attachment that the leader has applied (M3).
 	Attachment uint64 `protobuf:"varint,5,opt,name=attachment,proto3" json:"attachment,omitempty"`
-	// An index: the node that gets this heartbeat may vote once it has applied this entry, because every other voter that
-	// is not lost has applied it (R6). The largest value means that the node may not vote yet.
+	// An index: the receiver of this heartbeat may vote once it has applied this entry, because every other voter that is
+	// not lost has applied it (R6). The maximum uint64 value means that the receiver may not vote yet.
 	VotesFrom uint64 `protobuf:"varint,10,opt,name=votes_from,json=votesFrom,proto3" json:"votes_from,omitempty"`
-	// An index that the leader has applied: answers report their node's digest at this index (D1). 0 for none.
+	// An index that the leader has applied: answers report their node's digest at this index (C1). 0 for none.
 	Compare uint64 `protobuf:"varint,11,opt,name=compare,proto3" json:"compare,omitempty"`
-	// The outcome of the newest comparison (D2).
+	// The outcome of the newest comparison (C2).
 	Compared *Comparison `protobuf:"bytes,12,opt,name=compared,proto3" json:"compared,omitempty"`
 	// The interval between the beginnings of the leader's rounds (R1), 1 ms to 1 min.
 	Interval *durationpb.Duration `protobuf:"bytes,13,opt,name=interval,proto3" json:"interval,omitempty"`
 	// An index that was committed when the leader sent the heartbeat (G6).
 	Committed uint64 `protobuf:"varint,14,opt,name=committed,proto3" json:"committed,omitempty"`
-	// The highest index that a voter other than the node that gets this heartbeat has said it has applied.
+	// The highest index that a voter other than the receiver has reported as applied.
 	AppliedElsewhere uint64 `protobuf:"varint,15,opt,name=applied_elsewhere,json=appliedElsewhere,proto3" json:"applied_elsewhere,omitempty"`
-	// Members that the leader has not heard lately, and members whose nodes are being drained: no client is sent to them.
-	Unheard  []uint32 `protobuf:"varint,20,rep,packed,name=unheard,proto3" json:"unheard,omitempty"`
-	Draining []uint32 `protobuf:"varint,21,rep,packed,name=draining,proto3" json:"draining,omitempty"`
-	// Other members whose disks are full: no client is sent to them while there are others (O5).
+	// Members that have not answered the leader recently, and draining members. Nodes direct no clients to them.
+	Unreachable []uint32 `protobuf:"varint,20,rep,packed,name=unreachable,proto3" json:"unreachable,omitempty"`
+	Draining    []uint32 `protobuf:"varint,21,rep,packed,name=draining,proto3" json:"draining,omitempty"`
+	// Other members with full disks. Nodes direct no clients to them while other members are available (O5).
 	FullDisks []uint32 `protobuf:"varint,22,rep,packed,name=full_disks,json=fullDisks,proto3" json:"full_disks,omitempty"`
-	// Every node refuses opens and writes of the tree: the voters with room on their disks are no quorum (O5).
-	NoRoom bool `protobuf:"varint,23,opt,name=no_room,json=noRoom,proto3" json:"no_room,omitempty"`
-	// Entries of the leader that are in traces, at most 64: the node tells their traces when it applied them. Nothing
-	// depends on them, and none that is lost comes again.
+	// The voters with free disk space are fewer than a quorum, so every node refuses opens and tree writes (O5).
+	DisksFull bool `protobuf:"varint,23,opt,name=disks_full,json=disksFull,proto3" json:"disks_full,omitempty"`
+	// Traced entries of the leader, at most 64: the node adds a span to their traces when it applies them. Delivery is
+	// best effort, and lost values are not sent again.
 	Traced        []*Traced `protobuf:"bytes,25,rep,name=traced,proto3" json:"traced,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -533,9 +533,9 @@ func (x *Heartbeat) GetProcessed() uint64 {
 	return 0
 }
 
-func (x *Heartbeat) GetNotTaken() []uint64 {
+func (x *Heartbeat) GetRejectedTouches() []uint64 {
 	if x != nil {
-		return x.NotTaken
+		return x.RejectedTouches
 	}
 	return nil
 }
@@ -589,9 +589,9 @@ func (x *Heartbeat) GetAppliedElsewhere() uint64 {
 	return 0
 }
 
-func (x *Heartbeat) GetUnheard() []uint32 {
+func (x *Heartbeat) GetUnreachable() []uint32 {
 	if x != nil {
-		return x.Unheard
+		return x.Unreachable
 	}
 	return nil
 }
@@ -610,9 +610,9 @@ func (x *Heartbeat) GetFullDisks() []uint32 {
 	return nil
 }
 
-func (x *Heartbeat) GetNoRoom() bool {
+func (x *Heartbeat) GetDisksFull() bool {
 	if x != nil {
-		return x.NoRoom
+		return x.DisksFull
 	}
 	return false
 }
@@ -624,7 +624,7 @@ func (x *Heartbeat) GetTraced() []*Traced {
 	return nil
 }
 
-// Traced is an entry of the log that is in a trace. The log itself holds no traces.
+// Traced is a log entry that belongs to a trace. The log itself has no traces.
 type Traced struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Index uint64                 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
@@ -682,7 +682,7 @@ func (x *Traced) GetTrace() []byte {
 type Comparison struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Index uint64                 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
-	// The digest that a quorum of the voters has at the index, 16 bytes. Empty when no quorum has the same digest.
+	// The digest at the index on a quorum of the voters, 16 bytes. Empty when no quorum has equal digests.
 	Digest        []byte `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -738,9 +738,9 @@ type Answer struct {
 	Round uint64                 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
 	// The Raft term that the learner's node read after the heartbeat arrived.
 	Term uint64 `protobuf:"varint,2,opt,name=term,proto3" json:"term,omitempty"`
-	// h of R2: the highest attachment that the learner had applied after the touch table was taken.
+	// h of R2: the highest attachment that the learner had applied after it copied the touch table.
 	Attachment uint64 `protobuf:"varint,3,opt,name=attachment,proto3" json:"attachment,omitempty"`
-	// How long the learner's process has run since its last stall (E1).
+	// Time since the last stall of the learner's process (E1).
 	VouchAge *durationpb.Duration `protobuf:"bytes,4,opt,name=vouch_age,json=vouchAge,proto3" json:"vouch_age,omitempty"`
 	// Sessions with the ages of their touches, packed: see session.AppendTouches.
 	Touches []byte `protobuf:"bytes,5,opt,name=touches,proto3" json:"touches,omitempty"`
@@ -748,15 +748,15 @@ type Answer struct {
 	Last bool `protobuf:"varint,6,opt,name=last,proto3" json:"last,omitempty"`
 	// The index of the newest entry that the learner's node has applied (R6).
 	Applied uint64 `protobuf:"varint,10,opt,name=applied,proto3" json:"applied,omitempty"`
-	// How long ago the learner's process started (E1).
+	// Time since the learner's process started (E1).
 	ProcessAge *durationpb.Duration `protobuf:"bytes,11,opt,name=process_age,json=processAge,proto3" json:"process_age,omitempty"`
-	// The total credit of the process's stalls (E1): the time that the stalls, and two intervals after each, cover.
+	// The total credit for stalls of the process (E1): the length of all stalls, plus two intervals after each.
 	Credit *durationpb.Duration `protobuf:"bytes,12,opt,name=credit,proto3" json:"credit,omitempty"`
-	// The index that the leader compares, and the digest of the learner's node at that index, 16 bytes (D1). 0 and empty
-	// while the node has not applied the index, and when it no longer knows the digest.
+	// The index that the leader compares, and the digest of the learner's node at that index, 16 bytes (C1). 0 and empty
+	// while the node has not applied the index, and when it no longer has the digest.
 	DigestIndex uint64 `protobuf:"varint,15,opt,name=digest_index,json=digestIndex,proto3" json:"digest_index,omitempty"`
 	Digest      []byte `protobuf:"bytes,16,opt,name=digest,proto3" json:"digest,omitempty"`
-	// The learner's node is being drained: it is not to lead, and no client is sent to it.
+	// The learner's node is draining: it must not become the leader, and other nodes direct no clients to it.
 	Draining bool `protobuf:"varint,20,opt,name=draining,proto3" json:"draining,omitempty"`
 	// The disk of the learner's node is full (O5).
 	FullDisk      bool `protobuf:"varint,21,opt,name=full_disk,json=fullDisk,proto3" json:"full_disk,omitempty"`
@@ -885,7 +885,7 @@ func (x *Answer) GetFullDisk() bool {
 	return false
 }
 
-// Request is what a learner asks of the leader on behalf of a client.
+// Request is a request of a learner to the leader, on behalf of a client.
 type Request struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Seq   uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
@@ -905,7 +905,7 @@ type Request struct {
 	//	*Request_Soonest
 	//	*Request_Release
 	Body isRequest_Body `protobuf_oneof:"body"`
-	// As in holdfast.v1.ClientMessage: the span of the node that asks.
+	// As in holdfast.v1.ClientMessage: the span of the requesting node.
 	Trace         []byte `protobuf:"bytes,25,opt,name=trace,proto3" json:"trace,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1161,8 +1161,8 @@ func (*Request_Soonest) isRequest_Body() {}
 
 func (*Request_Release) isRequest_Body() {}
 
-// Requests are what waits at a learner, in the order in which the leader takes them: 1 to 1,024. No field may be added:
-// its reader refuses a field that it does not know, and the stream ends.
+// Requests is a batch of 1 to 1,024 requests of a learner, which the leader processes in order. No field may be added:
+// the reader ends the stream on an unknown field.
 type Requests struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Requests      []*Request             `protobuf:"bytes,1,rep,name=requests,proto3" json:"requests,omitempty"`
@@ -1207,7 +1207,7 @@ func (x *Requests) GetRequests() []*Request {
 	return nil
 }
 
-// Replies are what waits at a leader: 1 to 1,024. No field may be added, as in Requests.
+// Replies is a batch of 1 to 1,024 replies of the leader. No field may be added, as in Requests.
 type Replies struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Replies       []*Reply               `protobuf:"bytes,1,rep,name=replies,proto3" json:"replies,omitempty"`
@@ -1259,7 +1259,7 @@ type OpenRequest struct {
 	Labels    []*Label               `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty"`
 	// Wall clock of the node that received the open, in milliseconds since 2026-01-01 UTC (O1).
 	Ms int64 `protobuf:"varint,4,opt,name=ms,proto3" json:"ms,omitempty"`
-	// The client process that opens the session (X5); 0 from a client that does not say.
+	// The client process that opens the session (X5); 0 for none.
 	Instance      uint64 `protobuf:"fixed64,5,opt,name=instance,proto3" json:"instance,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1486,10 +1486,10 @@ func (x *CloseRequest) GetToken() *v1.Token {
 	return nil
 }
 
-// ReadRequest asks for an index to read at (R4), and for the remaining time of sessions.
+// ReadRequest requests an index for a linearizable read (R4), and the remaining time of sessions.
 type ReadRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Sessions, at most 1,000.
+	// Sessions whose remaining time is requested, at most 1,000.
 	Remaining     []uint64 `protobuf:"fixed64,1,rep,packed,name=remaining,proto3" json:"remaining,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1532,12 +1532,12 @@ func (x *ReadRequest) GetRemaining() []uint64 {
 	return nil
 }
 
-// ClaimRequest asks for a block of ids of the node that asks (O3).
+// ClaimRequest allocates a block of ids of the requesting node (O3).
 type ClaimRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// As in OpenRequest.
 	Ms int64 `protobuf:"varint,1,opt,name=ms,proto3" json:"ms,omitempty"`
-	// 1 to 65,536.
+	// Number of ids, 1 to 65,536.
 	Count         uint32 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1587,7 +1587,7 @@ func (x *ClaimRequest) GetCount() uint32 {
 	return 0
 }
 
-// UpgradeRequest makes a local session of the node that asks global (L7).
+// UpgradeRequest makes a local session of the requesting node global (L7).
 type UpgradeRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	SessionId uint64                 `protobuf:"fixed64,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
@@ -1683,14 +1683,14 @@ func (x *UpgradeRequest) GetSinceIndex() uint64 {
 	return 0
 }
 
-// ResumesRequest is a ResumeRequest of each of many sessions of one client process, in columns: the n-th of each column
-// belongs to the n-th session.
+// ResumesRequest resumes many sessions of one client process. The sessions are in columns: the n-th value of each
+// column belongs to the n-th session.
 type ResumesRequest struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Instance uint64                 `protobuf:"fixed64,1,opt,name=instance,proto3" json:"instance,omitempty"`
 	// 1 to 1,024 global sessions.
 	Ids []uint64 `protobuf:"fixed64,2,rep,packed,name=ids,proto3" json:"ids,omitempty"`
-	// The credentials of the tokens, 16 bytes each, one after the other.
+	// The credentials of the tokens, 16 bytes each, concatenated.
 	Credentials   []byte   `protobuf:"bytes,3,opt,name=credentials,proto3" json:"credentials,omitempty"`
 	Attachments   []uint64 `protobuf:"varint,4,rep,packed,name=attachments,proto3" json:"attachments,omitempty"`
 	Attempts      []uint64 `protobuf:"varint,5,rep,packed,name=attempts,proto3" json:"attempts,omitempty"`
@@ -1763,7 +1763,7 @@ func (x *ResumesRequest) GetAttempts() []uint64 {
 	return nil
 }
 
-// ExplainRequest asks what keeps a session alive.
+// ExplainRequest requests the expiry state of a session.
 type ExplainRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	SessionId     uint64                 `protobuf:"fixed64,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
@@ -1808,12 +1808,12 @@ func (x *ExplainRequest) GetSessionId() uint64 {
 	return 0
 }
 
-// KillRequest ends sessions for an operator, whoever has them.
+// KillRequest ends sessions of any client, for an operator.
 type KillRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// 1 to 256.
+	// Sessions to end, 1 to 256.
 	Ids []uint64 `protobuf:"fixed64,1,rep,packed,name=ids,proto3" json:"ids,omitempty"`
-	// For the certificates: at most 128 and 256 bytes.
+	// The operator, at most 128 bytes, and the reason, at most 256 bytes, which certificates record.
 	By            string `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`
 	Why           string `protobuf:"bytes,3,opt,name=why,proto3" json:"why,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1871,10 +1871,10 @@ func (x *KillRequest) GetWhy() string {
 	return ""
 }
 
-// FreezeRequest has nothing expire for a time, or ends that time (Y3).
+// FreezeRequest freezes or thaws expiry (Y3).
 type FreezeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// 0 to 24 h; 0 thaws.
+	// The length of the freeze, 0 to 24 h; 0 thaws.
 	For *durationpb.Duration `protobuf:"bytes,1,opt,name=for,proto3" json:"for,omitempty"`
 	// As in KillRequest.
 	By            string `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`
@@ -1934,11 +1934,11 @@ func (x *FreezeRequest) GetWhy() string {
 	return ""
 }
 
-// ExtendRequest keeps a session for a time though it is silent (Y4).
+// ExtendRequest keeps a session alive for a limited time without touches (Y4).
 type ExtendRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	SessionId uint64                 `protobuf:"fixed64,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
-	// 0 to 24 h; 0 takes an extension back.
+	// The length of the extension, 0 to 24 h; 0 cancels an extension.
 	For           *durationpb.Duration `protobuf:"bytes,2,opt,name=for,proto3" json:"for,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1988,19 +1988,19 @@ func (x *ExtendRequest) GetFor() *durationpb.Duration {
 	return nil
 }
 
-// SoonestRequest asks for the sessions that match all fields that are set and have the least time left.
+// SoonestRequest requests the sessions that expire soonest among those that match all fields that are set.
 type SoonestRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The most that are wanted, 1 to 1,000.
+	// The maximum number of sessions, 1 to 1,000.
 	Size uint32 `protobuf:"varint,1,opt,name=size,proto3" json:"size,omitempty"`
-	// Node number; 0 for any.
+	// Number of the owner node, 1 to 254; 0 for any.
 	Owner uint32 `protobuf:"varint,2,opt,name=owner,proto3" json:"owner,omitempty"`
-	// Labels that the session has. An empty value matches any value of the key.
+	// Labels that the session must have. An empty value matches any value of the key.
 	Labels []*Label `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty"`
-	// Bounds of the moment of the open.
+	// Earliest and latest time of the open; absent for any.
 	OpenedAfter  *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=opened_after,json=openedAfter,proto3" json:"opened_after,omitempty"`
 	OpenedBefore *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=opened_before,json=openedBefore,proto3" json:"opened_before,omitempty"`
-	// Bounds of the time until expiry.
+	// Minimum and maximum time until expiry; absent for any.
 	MinRemaining  *durationpb.Duration `protobuf:"bytes,6,opt,name=min_remaining,json=minRemaining,proto3" json:"min_remaining,omitempty"`
 	MaxRemaining  *durationpb.Duration `protobuf:"bytes,7,opt,name=max_remaining,json=maxRemaining,proto3" json:"max_remaining,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2086,10 +2086,10 @@ func (x *SoonestRequest) GetMaxRemaining() *durationpb.Duration {
 	return nil
 }
 
-// ReleaseRequest says that the connection which resumed some sessions has ended (M7). The reply is empty.
+// ReleaseRequest reports that the connection that resumed the sessions has ended (M7). The reply is empty.
 type ReleaseRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The sessions, at most 1,000, and the attachment that the resume of each made.
+	// The sessions, at most 1,000, and the attachment that the resume of each created.
 	SessionIds    []uint64 `protobuf:"fixed64,1,rep,packed,name=session_ids,json=sessionIds,proto3" json:"session_ids,omitempty"`
 	Attachments   []uint64 `protobuf:"varint,2,rep,packed,name=attachments,proto3" json:"attachments,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2144,25 +2144,28 @@ func (x *ReleaseRequest) GetAttachments() []uint64 {
 type Reply struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Seq   uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
-	// Term and index of the entry that did what was asked. After a read, index is the index to wait for.
+	// Term and index of the entry that executed the request. After a read, index is the index to wait for.
 	Term  uint64 `protobuf:"varint,2,opt,name=term,proto3" json:"term,omitempty"`
 	Index uint64 `protobuf:"varint,3,opt,name=index,proto3" json:"index,omitempty"`
-	// After an open, a resume and an upgrade: the session as of that entry.
+	// After an open, a resume and an upgrade: the session after that entry.
 	Session *v1.Session `protobuf:"bytes,4,opt,name=session,proto3" json:"session,omitempty"`
-	// After a read: in the order of the request, negative for a session that the tracker does not know.
+	// After a read: the remaining time of each session in milliseconds, in the order of the request; negative for a
+	// session that is not in the tracker.
 	RemainingMs []int64 `protobuf:"zigzag64,5,rep,packed,name=remaining_ms,json=remainingMs,proto3" json:"remaining_ms,omitempty"`
 	// Set when the request was refused.
 	Error   *v1.ErrorDetail `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`
 	Message string          `protobuf:"bytes,7,opt,name=message,proto3" json:"message,omitempty"`
-	// After an open, a resume and an upgrade: an earlier entry did it, and the present entry changed nothing.
+	// After an open, a resume and an upgrade: an earlier entry executed the request, and the newest entry changed
+	// nothing.
 	Repeated bool `protobuf:"varint,8,opt,name=repeated,proto3" json:"repeated,omitempty"`
 	// After a claim: the first id of the block.
 	First uint64 `protobuf:"fixed64,12,opt,name=first,proto3" json:"first,omitempty"`
-	// After a ResumesRequest. After a KillRequest too: then the attachments are those of the sessions that were ended.
+	// After a ResumesRequest: its results. After a KillRequest: the attachments of the ended sessions.
 	Moved *Moved `protobuf:"bytes,13,opt,name=moved,proto3" json:"moved,omitempty"`
-	// After an ExplainRequest, of a session that lives.
+	// After an ExplainRequest for a live session.
 	Vigil *v1.Vigil `protobuf:"bytes,14,opt,name=vigil,proto3" json:"vigil,omitempty"`
-	// After a SoonestRequest: the sessions, the soonest to expire first; remaining_ms has as many, in their order.
+	// After a SoonestRequest: the sessions, the soonest to expire first, with their remaining times in remaining_ms in
+	// the same order.
 	Soonest       []uint64 `protobuf:"fixed64,15,rep,packed,name=soonest,proto3" json:"soonest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2282,12 +2285,12 @@ func (x *Reply) GetSoonest() []uint64 {
 	return nil
 }
 
-// Moved says what became of each session of a ResumesRequest.
+// Moved is the result of a ResumesRequest.
 type Moved struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The present attachments, in the order of the request; 0 for a session that was refused.
+	// The current attachments, in the order of the request; 0 for a refused session.
 	Attachments []uint64 `protobuf:"varint,1,rep,packed,name=attachments,proto3" json:"attachments,omitempty"`
-	// The positions, from 0, of sessions whose move an earlier entry had done.
+	// The positions, from 0, of sessions that an earlier entry had already moved.
 	Repeated []uint32 `protobuf:"varint,2,rep,packed,name=repeated,proto3" json:"repeated,omitempty"`
 	// The refusals. Each session without an attachment is in one of them.
 	Refusals      []*Refusal `protobuf:"bytes,3,rep,name=refusals,proto3" json:"refusals,omitempty"`
@@ -2587,8 +2590,8 @@ func (*ForwardResponse_Welcome) isForwardResponse_Message() {}
 
 func (*ForwardResponse_Refusals) isForwardResponse_Message() {}
 
-// ForwardHello opens a Forward stream. The leader refuses one of another term, and one of a node that has no Follow
-// stream with the same incarnation. Fields are those of Hello.
+// ForwardHello opens a Forward stream. The leader refuses a stream with another term, or from a node without a Follow
+// stream of the same incarnation. Fields are those of Hello.
 type ForwardHello struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	ClusterId   string                 `protobuf:"bytes,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
@@ -2702,8 +2705,8 @@ func (x *ForwardWelcome) GetTerm() uint64 {
 	return 0
 }
 
-// Writes are what waits at a node, in the order in which the leader takes them: 1 to 1,024, with 1 MiB in commands, or
-// one larger one.
+// Writes is a batch of 1 to 1,024 writes of a node, which the leader appends in order. The commands have at most 1 MiB
+// in total, unless the batch has a single larger one.
 type Writes struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Writes        []*ForwardedWrite      `protobuf:"bytes,1,rep,name=writes,proto3" json:"writes,omitempty"`
@@ -2748,22 +2751,23 @@ func (x *Writes) GetWrites() []*ForwardedWrite {
 	return nil
 }
 
-// ForwardedWrite is one write, ready for the log. The leader looks at no tree data (W2): what it needs is beside it.
+// ForwardedWrite is one write, ready for the log. The leader reads no tree data (W2): all it needs is in the other
+// fields.
 type ForwardedWrite struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A serialized holdfast.log.v1.Command with a Write or a Void: 1 byte to 1 MiB + 64 KiB.
 	Command []byte `protobuf:"bytes,1,opt,name=command,proto3" json:"command,omitempty"`
-	// How much work its entry makes, 1 or more (U2).
+	// The weight of the write in its log entry, 1 or more (U2).
 	Weight uint32 `protobuf:"varint,2,opt,name=weight,proto3" json:"weight,omitempty"`
 	// Session and number of the write, for refusals.
 	Session uint64 `protobuf:"fixed64,3,opt,name=session,proto3" json:"session,omitempty"`
 	Number  uint64 `protobuf:"varint,4,opt,name=number,proto3" json:"number,omitempty"`
 	// As in holdfast.v1.ClientMessage: the span of the node that sends the write.
 	Trace []byte `protobuf:"bytes,5,opt,name=trace,proto3" json:"trace,omitempty"`
-	// The node's number of the connection that the write comes from. The leader takes the writes of all connections in
-	// turn (W9).
+	// The node's number of the client connection that sent the write. The leader serves the connections in turn (W9).
 	Connection uint64 `protobuf:"varint,6,opt,name=connection,proto3" json:"connection,omitempty"`
-	// Whose room the write takes: the first 64 bits of the SHA-256 of the client's share of rooms (X3).
+	// The principal whose budget the write uses: the first 64 bits of the SHA-256 of the principal's name in budgets
+	// (X3).
 	Principal     uint64 `protobuf:"fixed64,7,opt,name=principal,proto3" json:"principal,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2848,8 +2852,8 @@ func (x *ForwardedWrite) GetPrincipal() uint64 {
 	return 0
 }
 
-// Acknowledgements are what the node's clients have in hand, for an Acknowledge in the log (X3). The sessions are in
-// columns, 1 to 1,024. They are never refused and may be lost.
+// Acknowledgements report the results that the node's clients have received, for an Acknowledge in the log (X3). The
+// sessions are in columns, 1 to 1,024. The leader never refuses acknowledgements, and they may be lost.
 type Acknowledgements struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Sessions      []uint64               `protobuf:"fixed64,1,rep,packed,name=sessions,proto3" json:"sessions,omitempty"`
@@ -2902,9 +2906,9 @@ func (x *Acknowledgements) GetUpTo() []uint64 {
 	return nil
 }
 
-// WriteRefusals name writes of the stream that the leader has certainly not appended and will not append (W4). Each of
-// them makes the node send the session's writes again from the lowest unanswered on (X7). When the leader does not know,
-// it ends the stream.
+// WriteRefusals report writes of the stream that the leader has not appended and will not append (W4). For each refusal
+// the node sends the session's writes again, from the lowest unanswered number on (X7). When the leader is uncertain,
+// it ends the stream instead.
 type WriteRefusals struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// 1 to 1,024.
@@ -2955,7 +2959,7 @@ type WriteRefusal struct {
 	Session uint64                 `protobuf:"fixed64,1,opt,name=session,proto3" json:"session,omitempty"`
 	Number  uint64                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
 	Reason  WriteRefusalReason     `protobuf:"varint,3,opt,name=reason,proto3,enum=holdfast.peer.v1.WriteRefusalReason" json:"reason,omitempty"`
-	// The least time to wait before the write is sent again, at most 30 s. Absent when the leader cannot say.
+	// The minimum time before the node sends the write again, at most 30 s. Absent when the leader cannot estimate it.
 	RetryAfter    *durationpb.Duration `protobuf:"bytes,4,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3045,13 +3049,13 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\aWelcome\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x16\n" +
 	"\x06leader\x18\x02 \x01(\rR\x06leader\x12\x16\n" +
-	"\x06format\x18\x03 \x01(\rR\x06format\"\xc3\x04\n" +
+	"\x06format\x18\x03 \x01(\rR\x06format\"\xdf\x04\n" +
 	"\tHeartbeat\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x12\n" +
 	"\x04good\x18\x02 \x01(\x04R\x04good\x12\x1c\n" +
 	"\tconfirmed\x18\x03 \x01(\x04R\tconfirmed\x12\x1c\n" +
-	"\tprocessed\x18\x06 \x01(\x04R\tprocessed\x12\x1b\n" +
-	"\tnot_taken\x18\x04 \x03(\x06R\bnotTaken\x12\x1e\n" +
+	"\tprocessed\x18\x06 \x01(\x04R\tprocessed\x12)\n" +
+	"\x10rejected_touches\x18\x04 \x03(\x06R\x0frejectedTouches\x12\x1e\n" +
 	"\n" +
 	"attachment\x18\x05 \x01(\x04R\n" +
 	"attachment\x12\x1d\n" +
@@ -3062,12 +3066,13 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\bcompared\x18\f \x01(\v2\x1c.holdfast.peer.v1.ComparisonR\bcompared\x125\n" +
 	"\binterval\x18\r \x01(\v2\x19.google.protobuf.DurationR\binterval\x12\x1c\n" +
 	"\tcommitted\x18\x0e \x01(\x04R\tcommitted\x12+\n" +
-	"\x11applied_elsewhere\x18\x0f \x01(\x04R\x10appliedElsewhere\x12\x18\n" +
-	"\aunheard\x18\x14 \x03(\rR\aunheard\x12\x1a\n" +
+	"\x11applied_elsewhere\x18\x0f \x01(\x04R\x10appliedElsewhere\x12 \n" +
+	"\vunreachable\x18\x14 \x03(\rR\vunreachable\x12\x1a\n" +
 	"\bdraining\x18\x15 \x03(\rR\bdraining\x12\x1d\n" +
 	"\n" +
-	"full_disks\x18\x16 \x03(\rR\tfullDisks\x12\x17\n" +
-	"\ano_room\x18\x17 \x01(\bR\x06noRoom\x120\n" +
+	"full_disks\x18\x16 \x03(\rR\tfullDisks\x12\x1d\n" +
+	"\n" +
+	"disks_full\x18\x17 \x01(\bR\tdisksFull\x120\n" +
 	"\x06traced\x18\x19 \x03(\v2\x18.holdfast.peer.v1.TracedR\x06traced\"4\n" +
 	"\x06Traced\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x14\n" +

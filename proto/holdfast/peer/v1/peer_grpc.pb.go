@@ -36,8 +36,8 @@ type PeerServiceClient interface {
 	// answers with Welcome. Then heartbeats and answers, requests and replies flow until the term or the stream ends.
 	Follow(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[LearnerMessage, LeaderMessage], error)
 	// Forward is the stream of a node's writes to the leader of one term (W1). The node sends ForwardHello first, and the
-	// leader answers with ForwardWelcome. Then writes flow until the term or the stream ends. The leader takes them in
-	// their order, and never answers what it has appended: each node reads that from the log (W4).
+	// leader answers with ForwardWelcome. Then writes flow until the term or the stream ends. The leader appends them in
+	// order, and sends no answer for appended writes: each node reads the results from the log (W4).
 	Forward(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ForwardRequest, ForwardResponse], error)
 }
 
@@ -85,8 +85,8 @@ type PeerServiceServer interface {
 	// answers with Welcome. Then heartbeats and answers, requests and replies flow until the term or the stream ends.
 	Follow(grpc.BidiStreamingServer[LearnerMessage, LeaderMessage]) error
 	// Forward is the stream of a node's writes to the leader of one term (W1). The node sends ForwardHello first, and the
-	// leader answers with ForwardWelcome. Then writes flow until the term or the stream ends. The leader takes them in
-	// their order, and never answers what it has appended: each node reads that from the log (W4).
+	// leader answers with ForwardWelcome. Then writes flow until the term or the stream ends. The leader appends them in
+	// order, and sends no answer for appended writes: each node reads the results from the log (W4).
 	Forward(grpc.BidiStreamingServer[ForwardRequest, ForwardResponse]) error
 	mustEmbedUnimplementedPeerServiceServer()
 }

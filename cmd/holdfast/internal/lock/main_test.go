@@ -1,0 +1,9 @@
+package lock
+
+import (
+	"testing"
+
+	"holdfast/cmd/holdfast/internal/clitest"
+)
+
+func TestMain(m *testing.M) { clitest.Main(m, New) }

@@ -1,5 +1,0 @@
-//go:build !linux
-
-package node
-
-func diskOf(string) (Disk, error) { return Disk{}, nil }

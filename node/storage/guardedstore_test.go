@@ -1,0 +1,90 @@
+package storage
+
+import (
+	"errors"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+
+	"holdfast/test/bubble"
+	"holdfast/transport/raftnet"
+)
+
+// brokenLogs is a log store whose disk is full.
+type brokenLogs struct{ raft.LogStore }
+
+var errDiskFull = errors.New("no space left on device")
+
+func (brokenLogs) StoreLogs([]*raft.Log) error { return errDiskFull }
+
+func TestAFailedWriteEndsTheNode(t *testing.T) {
+	bubble.Test(t, testFailedWrite)
+}
+
+func testFailedWrite(t *testing.T) {
+	t.Helper()
+	failed := make(chan error, 1)
+	o := testOptions(t)
+	g := &guardedStore{
+		logs: brokenLogs{}, path: "/somewhere", watch: o.Watch, synced: o.Synced,
+		halt: func(err error) { failed <- err; runtime.Goexit() },
+	}
+	returned := make(chan struct{})
+	go func() {
+		_ = g.StoreLogs(nil) // never returns: Raft must not continue after a write of unknown outcome
+		close(returned)
+	}()
+	err := <-failed
+	synctest.Wait()
+	if !errors.Is(err, errDiskFull) || !strings.Contains(err.Error(), "/somewhere") ||
+		!strings.Contains(err.Error(), "start the node again") {
+		t.Errorf("told %v, want the cause, the place and what to do", err)
+	}
+	select {
+	case <-returned:
+		t.Error("the failed write returned to Raft")
+	default:
+	}
+}
+
+// testOptions are options of a store whose writes succeed.
+func testOptions(t *testing.T) Options {
+	t.Helper()
+	return Options{
+		Logger: hclog.NewNullLogger(), Halt: func(err error) { t.Error(err); runtime.Goexit() },
+		Watch: func(string) func() { return func() {} }, Synced: func(time.Duration) {},
+		Applied: func() uint64 { return 0 }, CachedEntries: cachedEntries, LogBytes: 1 << 20, TrailingLogs: 100,
+	}
+}
+
+// cachedEntries is how many entries the tests keep in memory.
+const cachedEntries = 128
+
+// A start counts the bytes of the log from the newest snapshot on.
+func TestW7AStartCountsFromTheNewestSnapshot(t *testing.T) {
+	d := mustOpenDir(t, t.TempDir())
+	defer mustClose(t, d)
+	s, err := Open(d, testOptions(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sink, err := s.origins.Create(raft.SnapshotVersionMax, 5, 1, raft.Configuration{}, 0, noTransport{})
+	if err = errors.Join(err, s.stable.SetUint64([]byte("CurrentTerm"), 1)); err == nil {
+		err = sink.Close()
+	}
+	if err = errors.Join(err, s.Close(), d.Admit(raftnet.Directories{1: d.identity.Directory})); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = openStore(d, testOptions(t)); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err = s.continueFromSnapshot(); err != nil || s.size.snapshot != 5 || s.size.last != 5 {
+		t.Errorf("%v; the size is known from entry %d on, want 5", err, s.size.last)
+	}
+}

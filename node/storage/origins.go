@@ -1,0 +1,252 @@
+package storage
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+
+	"holdfast/transport/raftnet"
+)
+
+const (
+	// snapshotState, metaFile and temporary are names of Raft's library.
+	snapshotState = "state.bin"
+	metaFile      = "meta.json"
+	temporary     = ".tmp"
+	// originFile is a file in the folder of each snapshot.
+	originFile = "origin"
+)
+
+// origin names the directory in which a snapshot was completed: one line of JSON in the snapshot's folder. A snapshot
+// that was copied from elsewhere has no origin, or the origin of another directory.
+type origin struct {
+	Directory raftnet.Directory `json:"directory"`
+	// ID, Index and Term repeat the snapshot's metadata, which has no checksum.
+	ID    string `json:"id"`
+	Index uint64 `json:"index"`
+	Term  uint64 `json:"term"`
+}
+
+func readOrigin(folder string) (origin, error) {
+	b, err := os.ReadFile(filepath.Join(folder, originFile))
+	if err != nil {
+		return origin{}, err
+	}
+	var o origin
+	err = json.Unmarshal(b, &o)
+	return o, err
+}
+
+// write writes o to its file. It returns once the file and its name are on disk.
+func (o origin) write(folder string) error {
+	b, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(filepath.Join(folder, originFile), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(b, '\n'))
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return syncDir(folder)
+}
+
+// snapshotStore is Raft's store of snapshots in files. It writes an origin for each snapshot, opens only snapshots of
+// its own directory, and reports which file prevents opening a snapshot.
+//
+// Safe for concurrent use.
+type snapshotStore struct {
+	raft.SnapshotStore
+	folder    string
+	directory raftnet.Directory
+	// present returns an error when the directory is no longer in its place: Raft's library would then write a snapshot
+	// elsewhere.
+	present func() error
+	// completed records a complete snapshot.
+	completed func(snapshotMark) error
+
+	mu sync.Mutex
+	// suits checks a snapshot before the node starts from it. It is nil once the node has started. guarded by mu
+	suits func(snapshotMark) error
+	// refused says why the newest snapshot could not be opened. guarded by mu
+	refused error
+}
+
+// openSnapshots opens or makes the folder of snapshots in a directory.
+func openSnapshots(d *Dir, logger hclog.Logger) (*snapshotStore, error) {
+	store, err := raft.NewFileSnapshotStoreWithLogger(d.path, keptSnapshots, logger.Named("snapshot"))
+	if err != nil {
+		return nil, fmt.Errorf("opening the snapshots in %s: %w", d.path, err)
+	}
+	return &snapshotStore{
+		SnapshotStore: store, folder: filepath.Join(d.path, SnapshotFolder), directory: d.identity.Directory,
+		present: d.presence.check,
+	}, nil
+}
+
+// Create begins a snapshot.
+func (s *snapshotStore) Create(version raft.SnapshotVersion, index, term uint64, servers raft.Configuration,
+	configured uint64, trans raft.Transport,
+) (raft.SnapshotSink, error) {
+	if err := s.present(); err != nil {
+		return nil, err
+	}
+	sink, err := s.SnapshotStore.Create(version, index, term, servers, configured, trans)
+	if err != nil {
+		return nil, err
+	}
+	return &snapshotSink{SnapshotSink: sink, store: s, mark: snapshotMark{sink.ID(), index, term}}, nil
+}
+
+// snapshotSink is a snapshot during its writing.
+type snapshotSink struct {
+	raft.SnapshotSink
+	store *snapshotStore
+	mark  snapshotMark
+	ended bool
+}
+
+// Close completes the snapshot. When it returns nil, the snapshot, its origin and its mark in the log are on disk.
+func (s *snapshotSink) Close() error {
+	if s.ended {
+		return nil
+	}
+	s.ended = true
+	o := origin{Directory: s.store.directory, ID: s.mark.ID, Index: s.mark.Index, Term: s.mark.Term}
+	if err := o.write(filepath.Join(s.store.folder, s.mark.ID+temporary)); err != nil {
+		return errors.Join(err, s.SnapshotSink.Cancel())
+	}
+	if err := s.SnapshotSink.Close(); err != nil {
+		return err
+	}
+	return s.store.completed(s.mark)
+}
+
+// Cancel drops the snapshot.
+func (s *snapshotSink) Cancel() error {
+	s.ended = true
+	return s.SnapshotSink.Cancel()
+}
+
+// Open opens a snapshot of this directory. The reader's Name is the path of the snapshot's file.
+func (s *snapshotStore) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
+	meta, source, err := s.open(id)
+	if err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.refused == nil {
+			s.refused = err
+		}
+	}
+	return meta, source, err
+}
+
+func (s *snapshotStore) open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
+	folder := filepath.Join(s.folder, id)
+	file := filepath.Join(folder, snapshotState)
+	meta, source, err := s.SnapshotStore.Open(id)
+	if err != nil {
+		return nil, nil, unusable(file, "does not load", err)
+	}
+	switch o, originErr := readOrigin(folder); {
+	case originErr != nil:
+		err = unusable(filepath.Join(folder, originFile), "does not load", originErr)
+	case o != origin{s.directory, id, meta.Index, meta.Term}:
+		err = unusable(folder, fmt.Sprintf("is not the snapshot that was completed there: its origin says %+v, its "+
+			"metadata %+v",
+			o, markOf(meta)), nil)
+	default:
+		s.mu.Lock()
+		suits := s.suits
+		s.mu.Unlock()
+		if suits != nil {
+			err = suits(markOf(meta))
+		}
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, source.Close())
+	}
+	return meta, &namedReader{source, file}, nil
+}
+
+// started ends the checks for the start.
+func (s *snapshotStore) started() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.suits = nil
+}
+
+// refusal returns why a snapshot could not be opened; nil when none was refused.
+func (s *snapshotStore) refusal() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.refused
+}
+
+// ours refuses snapshots that were copied from elsewhere: Raft would keep a newer one for ever. newest is the newest
+// complete snapshot in the stamp. An older snapshot may have no origin, because a crash may interrupt its removal.
+func (s *snapshotStore) ours(all []*raft.SnapshotMeta, newest snapshotMark) error {
+	if err := s.named(); err != nil {
+		return err
+	}
+	for _, meta := range all {
+		folder := filepath.Join(s.folder, meta.ID)
+		o, err := readOrigin(folder)
+		switch {
+		case err == nil && o.Directory == s.directory:
+		case err == nil:
+			return unusable(
+				folder, fmt.Sprintf(
+					"is not this directory's snapshot: it belongs to directory %v, but the identity file names %v",
+					o.Directory, s.directory,
+				), nil,
+			)
+		case meta.Index > newest.Index:
+			return unusable(
+				folder, "is not this directory's snapshot: it is newer than the newest snapshot in the log's "+
+					"stamp, and has no origin", err,
+			)
+		}
+	}
+	return nil
+}
+
+// named refuses a snapshot with the metadata of another: Raft's library would follow the metadata to another folder.
+func (s *snapshotStore) named() error {
+	folders, err := os.ReadDir(s.folder)
+	if err != nil {
+		return fmt.Errorf("reading the snapshots in %s: %w", s.folder, addAdvice(err))
+	}
+	for _, f := range folders {
+		file := filepath.Join(s.folder, f.Name(), metaFile)
+		b, err := os.ReadFile(file)
+		var meta struct{ ID string }
+		if err != nil || json.Unmarshal(b, &meta) != nil || strings.HasSuffix(f.Name(), temporary) {
+			continue // Raft's library ignores the folder too
+		}
+		if meta.ID != f.Name() {
+			return unusable(file, "belongs to another snapshot, "+meta.ID, nil)
+		}
+	}
+	return nil
+}
+
+// namedReader reads a snapshot from a file, and has the file's path as its name.
+type namedReader struct {
+	io.ReadCloser
+	name string
+}
+
+// Name returns the path of the file.
+func (r *namedReader) Name() string { return r.name }
