@@ -45,7 +45,7 @@ type Observer interface {
 	// leader's term, T1 atomic swap). changes are in the order in which they happened. Observers may keep them, but
 	// must not modify them.
 	Applied(index, term uint64, changes []session.Change)
-	// Restored reports that a snapshot has replaced the whole state (M4 the former owner is told first).
+	// Restored reports that a snapshot has replaced the whole state (M4 former clients are notified first).
 	Restored()
 }
 

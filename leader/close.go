@@ -9,7 +9,7 @@ import (
 )
 
 // maxCloses is the largest number of closes by clients in a command. It is well below [session.MaxCloseBatch], so that
-// opens get their share between two commands (E3 ordered closes).
+// opens get their share between two commands (W9 fair turns).
 const maxCloses = 256
 
 // closes gathers the closes that the requests of one message need, so that they share commands.

@@ -3,7 +3,7 @@ package learner
 import "holdfast/session"
 
 // Applied processes the changes of an entry before anything shows that the entry was applied. It ends the attachments
-// that the entry moved or ended, and goes on serving the sessions that became global (M4 the former owner is told
+// that the entry moved or ended, and goes on serving the sessions that became global (M4 former clients are notified
 // first, T1 atomic swap, L8 one upgrade at a time). The goroutine that applies entries calls it.
 func (s *Server) Applied(index, _ uint64, changes []session.Change) {
 	s.tree.AppliedSessions(index, changes)

@@ -119,9 +119,9 @@ func TestWhatEndsAndMovesSessionsGoesBeforeOpens(t *testing.T) {
 	})
 }
 
-// E3: in a storm of expiries, an entry ends at most 1,024 sessions, and as long as opens wait an eighth of the sessions
+// W9: in a storm of expiries, an entry ends at most 1,024 sessions, and as long as opens wait an eighth of the sessions
 // that it changes are theirs. So no open waits until the storm is over, and none for long behind one entry.
-func TestE3AStormLeavesOpensTheirShare(t *testing.T) {
+func TestW9AStormLeavesOpensTheirShare(t *testing.T) {
 	inBubble(t, Config{}, func(b *bench) {
 		t := b.t
 		b.propose(t.Context(), marked(0))

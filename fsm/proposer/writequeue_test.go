@@ -179,7 +179,7 @@ func TestW9ConnectionsShareTheLog(t *testing.T) {
 	})
 }
 
-// W9, E3: moves and heavy writes take turns by the part of an entry that they take. Without, each heavy write counts as
+// W9: moves and heavy writes take turns by the part of an entry that they take. Without, each heavy write counts as
 // one session: after the moves of a thousand sessions, a thousand entries of heavy writes pass the next moves.
 func TestW9MovesPassHeavyWrites(t *testing.T) {
 	inBubble(t, Config{}, func(b *bench) {

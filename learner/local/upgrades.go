@@ -142,8 +142,8 @@ func (s *Service) Promote(now session.Session) {
 	}
 }
 
-// Restored looks up the sessions with an upgrade in flight in the state of a restored snapshot (M4 the former owner is
-// told first).
+// Restored looks up the sessions with an upgrade in flight in the state of a restored snapshot (M4 former clients are
+// notified first).
 func (s *Service) Restored() {
 	for _, id := range s.table.upgrading() {
 		now, global := s.node.Session(id)

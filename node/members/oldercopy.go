@@ -23,10 +23,10 @@ const (
 	markWithin = 5 * time.Second
 )
 
-// OlderCopyCheck acts when another node reports that this node's directory had come further than it has (J6 older
-// copies): an operator has put back an older copy of the directory, without entries that this node acknowledged and
-// votes that it gave. The node marks the directory and ends, before it votes or acknowledges anything more. The next
-// start sets the copy aside, and begins as a new member. Safe for concurrent use.
+// OlderCopyCheck acts when another node reports that this node's directory had come further than it has (J6 rolled-back
+// directories): an operator has put back an older copy of the directory, without entries that this node acknowledged
+// and votes that it gave. The node marks the directory and ends, before it votes or acknowledges anything more. The
+// next start sets the copy aside, and begins as a new member. Safe for concurrent use.
 type OlderCopyCheck struct {
 	membership *Membership
 	directory  Directory

@@ -10,7 +10,7 @@ import (
 )
 
 // A node that starts waits for the report of each other node. It takes no report from a node that dials and is no
-// member on its directory, and none that it cannot compare yet (J6 older copies).
+// member on its directory, and none that it cannot compare yet (J6 rolled-back directories).
 func TestJ6ReportsThatAreMissing(t *testing.T) {
 	c := NewOlderCopyCheck(NewMembership(1, 11, threePeers()), nil, "", func(err error) { t.Error(err) })
 	missing := func(after string, want ...session.Node) {

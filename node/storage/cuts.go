@@ -8,7 +8,7 @@ import (
 
 // cutGuard keeps Raft from deleting entries that this node has applied. An applied entry was committed. If the leader
 // does not have it, the voters that elected the leader have forgotten the entry: they run on older copies of their
-// directories (J6 older copies).
+// directories (J6 rolled-back directories).
 type cutGuard struct {
 	path string
 	// applied returns the newest entry that this process or a former one has applied. Without the function nothing is

@@ -18,7 +18,7 @@ const (
 	SnapshotFolder = "snapshots"
 	// PositionsFile has the positions of other members' directories (see [Positions]).
 	PositionsFile = "acknowledged"
-	// OlderCopyFolder has the files of an older copy of the directory that was set aside (J6 older copies).
+	// OlderCopyFolder has the files of an older copy of the directory that was set aside (J6 rolled-back directories).
 	OlderCopyFolder = "older-copy"
 
 	lockFile = "lock"

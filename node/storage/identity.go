@@ -39,7 +39,8 @@ type Identity struct {
 	// Log is the incarnation in the log's newest stamp (see [stamp]); 0 before the first stamp. Log is on disk before
 	// Raft writes or sends anything: afterwards, a missing or empty log was lost.
 	Log uint64 `json:"log,omitempty"`
-	// Old says that the directory is an older copy of itself: the next start sets it aside (J6 older copies).
+	// Old says that the directory is an older copy of itself: the next start sets it aside (J6 rolled-back
+	// directories).
 	Old bool `json:"old,omitempty"`
 }
 

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// MarkOlderCopy records on disk that the directory is an older copy of itself (J6 older copies). The next start sets
-// the files aside and begins as a new member.
+// MarkOlderCopy records on disk that the directory is an older copy of itself (J6 rolled-back directories). The next
+// start sets the files aside and begins as a new member.
 func (d *Dir) MarkOlderCopy() error {
 	return d.update(func(i *Identity) { i.Old = true })
 }

@@ -20,7 +20,7 @@ import (
 )
 
 // positionsInterval is the shortest time between two writes of [PositionsFile]. After a crash, the file may be older
-// than the node's knowledge of the other members by this time (J6 older copies).
+// than the node's knowledge of the other members by this time (J6 rolled-back directories).
 const positionsInterval = time.Second
 
 // Positions remembers the positions of the other members' directories, so that a member that comes back on an older

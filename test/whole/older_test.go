@@ -14,7 +14,7 @@ import (
 
 // TestAnOlderCopyLosesNothing: two of three nodes acknowledge 20 sets. Then the directory of one of them, a follower or
 // the leader, is replaced by an older copy, and all nodes restart, among them the third, which has none of the sets.
-// The copy takes no part (J6 older copies): all sets are there, and its node comes back as a new member.
+// The copy takes no part (J6 rolled-back directories): all sets are there, and its node comes back as a new member.
 func TestAnOlderCopyLosesNothing(t *testing.T) {
 	for _, leads := range []bool{false, true} {
 		t.Run(fmt.Sprint("the leader's=", leads), func(t *testing.T) {

@@ -349,8 +349,8 @@ func (r *recording) Write(b []byte) (int, error) {
 	return r.Conn.Write(b)
 }
 
-// Each side sends its knowledge of the other's directory, and a node that is an older copy (J6 older copies) according
-// to the other refuses the connection, on either side and for whatever the connection is.
+// Each side sends its knowledge of the other's directory, and a node that is an older copy (J6 rolled-back directories)
+// according to the other refuses the connection, on either side and for whatever the connection is.
 func TestEachSideSendsItsKnowledge(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		network := pipes{}

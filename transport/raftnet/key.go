@@ -85,8 +85,9 @@ func (p proof) check(d Directory, side string, said []byte) error {
 }
 
 // Position is the progress of a data directory: its newest Raft term, and its newest entry of that term, 0 for none. It
-// never falls (J6 older copies): the term never does, and entries of a term are never cut off within that term. Entries
-// of earlier terms do not count: the leader of the term may cut them off, and they may be more than the leader has.
+// never falls (J6 rolled-back directories): the term never does, and entries of a term are never cut off within that
+// term. Entries of earlier terms do not count: the leader of the term may cut them off, and they may be more than the
+// leader has.
 type Position struct {
 	Term  uint64 `json:"term"`
 	Index uint64 `json:"index"`

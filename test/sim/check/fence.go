@@ -99,7 +99,7 @@ func (c fence) granted(l *life) {
 
 // takers checks, also during faults, which nodes accept touches of a session: only the owner of the touch's attachment,
 // and only while it has applied neither a newer attachment nor the end when the touch is sent (T2 stale attachments are
-// refused, M4 the former owner is told first). A process that started since may lag behind the former process and
+// refused, M4 former clients are notified first). A process that started since may lag behind the former process and
 // accept such touches; they count for nothing (T5 a touch moves the deadline).
 func (c fence) takers(l *life) {
 	for _, t := range l.touches {
