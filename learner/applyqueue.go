@@ -23,7 +23,7 @@ type waiter interface{ applied(behind error) }
 // n log n, for any indexes.
 type applyQueue struct {
 	state Progress
-	// bound is Config.LaggingWait.
+	// bound is Config.CatchUpWait.
 	bound time.Duration
 	// wake has space for one signal: a new waiter.
 	wake chan struct{}

@@ -12,7 +12,7 @@ import (
 // the error is session.ErrLagging (M5 lagging, not expired, N4 seen index). Safe for concurrent use.
 type applyWait struct {
 	state Progress
-	// bound is Config.LaggingWait.
+	// bound is Config.CatchUpWait.
 	bound time.Duration
 	// advanced wakes its waiters when the node has applied more entries.
 	advanced *broadcast
@@ -22,7 +22,7 @@ type applyWait struct {
 
 func newApplyWait(cfg *Config, state Progress) *applyWait {
 	return &applyWait{
-		state: state, bound: cfg.LaggingWait, advanced: newBroadcast(), queue: newApplyQueue(state, cfg.LaggingWait),
+		state: state, bound: cfg.CatchUpWait, advanced: newBroadcast(), queue: newApplyQueue(state, cfg.CatchUpWait),
 	}
 }
 

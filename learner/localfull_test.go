@@ -15,7 +15,7 @@ func fullWorld(t *testing.T, sessions uint64) *world {
 	cfg := localConfig()
 	cfg.Limits = session.Limits{Min: timeout / 2, Max: 5 * timeout}
 	cfg.Capacity = session.Capacity{MaxSessions: sessions, MaxBytes: session.MinCapacityBytes}
-	cfg.LaggingWait = timeout
+	cfg.CatchUpWait = timeout
 	w := newWorldOf(t, cfg)
 	w.follow()
 	w.claims(firstLocal)

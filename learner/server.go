@@ -65,9 +65,9 @@ type Config struct {
 	Runs func()
 	// Clock is the wall clock that dates the ids and certificates of local sessions; nil is time.Now.
 	Clock func() time.Time
-	// LaggingWait is the time that a request waits for this node to catch up before the answer is LAGGING (M5 lagging,
+	// CatchUpWait is the time that a request waits for this node to catch up before the answer is LAGGING (M5 lagging,
 	// not expired).
-	LaggingWait time.Duration
+	CatchUpWait time.Duration
 	// Try returns the client addresses of the other nodes, for clients in jeopardy. Safe for concurrent use.
 	Try func() []string
 	// FullDisk, when set, reports whether the node's disk is full (O5 full disks). It must be safe for concurrent use
@@ -150,11 +150,11 @@ func NewServer(cfg Config, view View) *Server {
 	}
 	s.locals = local.NewService(local.Config{
 		Node: cfg.Node, Allowed: cfg.Local, Upgrade: cfg.Upgrade, Limits: cfg.Limits, Interval: cfg.Interval,
-		Wait: cfg.LaggingWait, Logger: cfg.Logger,
+		Wait: cfg.CatchUpWait, Logger: cfg.Logger,
 	}, s.local, localNode{s}, localClock{s.clock, cfg.Clock})
 	s.clients = newClients(&cfg, s.beats, s.modeFacts)
 	s.tree = treeservice.New(treeservice.Config{
-		Node: treeNode{s}, Wait: cfg.LaggingWait, Pulse: cfg.Pulse, Hub: cfg.WatchLimits.hub(), Limits: cfg.WatchLimits.limits(),
+		Node: treeNode{s}, Wait: cfg.CatchUpWait, Pulse: cfg.Pulse, Hub: cfg.WatchLimits.hub(), Limits: cfg.WatchLimits.limits(),
 		Budgets: cfg.WatchLimits.budgets(), Pending: cfg.Pending, Tree: cfg.Tree,
 	})
 	if s.cfg.Writes == nil {

@@ -42,7 +42,7 @@ type world struct {
 // config configures node 1.
 func config() Config {
 	return Config{
-		Node: 1, Interval: interval, LaggingWait: time.Second, Try: func() []string { return []string{"other:7400"} },
+		Node: 1, Interval: interval, CatchUpWait: time.Second, Try: func() []string { return []string{"other:7400"} },
 		Logger: hclog.NewNullLogger(), Tree: emptyTree(true),
 	}
 }

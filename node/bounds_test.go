@@ -16,7 +16,7 @@ import (
 
 // A follower applies an open after the leader has answered it. The wait for that is at most min_timeout, and the least
 // min_timeout is enough for a healthy follower. With less, it would refuse opens that were done.
-func TestTheShortestLaggingWaitIsEnoughForAFollower(t *testing.T) {
+func TestTheShortestCatchUpWaitIsEnoughForAFollower(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, func(cfg *config.Config) {
 			cfg.Sessions.HeartbeatInterval = 20 * time.Millisecond

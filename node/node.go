@@ -196,7 +196,7 @@ func (n *Node) openState() {
 		LocalChanged:   n.options.Observers.Local,
 		Runs:           n.options.Platform.Runs,
 		Clock:          n.options.Platform.Clock,
-		LaggingWait:    n.cfg.Sessions.LaggingWait(),
+		CatchUpWait:    n.cfg.Sessions.CatchUpWait(),
 		Try:            n.membership.OtherClients,
 		OnComparison:   n.replica.heed,
 		FullDisk:       n.diskFull,

@@ -126,7 +126,7 @@ func (p *ports) serve(n *Node) {
 		Logger:      n.options.Logger.Named("client-port"),
 		Limits:      clientLimits(&n.cfg, p.parts.clients),
 		RateLimits:  rateLimits(n.cfg.RateLimits),
-		TouchWait:   n.cfg.Sessions.LaggingWait(),
+		TouchWait:   n.cfg.Sessions.CatchUpWait(),
 		Clock:       n.options.Platform.Clock,
 		Super:       n.cfg.Tree.Super,
 		Audit:       p.access.audit,

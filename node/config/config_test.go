@@ -57,7 +57,7 @@ func load(t *testing.T, file string, environ []string, args ...string) (Config, 
 // shortest timeout.
 func TestWhatFollowsFromSettings(t *testing.T) {
 	c := validConfig(t)
-	if l, e := c.Sessions.LaggingWait(), c.Sessions.ExpiryInterval(); l != time.Second || e != 250*time.Millisecond {
+	if l, e := c.Sessions.CatchUpWait(), c.Sessions.ExpiryInterval(); l != time.Second || e != 250*time.Millisecond {
 		t.Errorf("by default a node waits %v to catch up, and buckets have %v", l, e)
 	}
 	c.Raft.HeartbeatTimeout = 900 * time.Millisecond
@@ -72,7 +72,7 @@ func TestWhatFollowsFromSettings(t *testing.T) {
 			t.Errorf("Raft has a timeout of %v, want %v", got, c.Raft.HeartbeatTimeout)
 		}
 	}
-	if l, e := c.Sessions.LaggingWait(), c.Sessions.ExpiryInterval(); l != c.Sessions.MinTimeout ||
+	if l, e := c.Sessions.CatchUpWait(), c.Sessions.ExpiryInterval(); l != c.Sessions.MinTimeout ||
 		e != c.Sessions.MinTimeout {
 		t.Errorf("with the least timeout of %v, a node waits %v to catch up, and buckets have %v", c.Sessions.MinTimeout,
 			l, e)

@@ -20,7 +20,7 @@ const (
 // with a token (M5 lagging, not expired). Each commit timeout wakes the leader for each follower, also in an idle
 // cluster.
 func (c Config) CommitTimeout() time.Duration {
-	return max(minCommitTimeout, min(c.Raft.HeartbeatTimeout/commitPart, c.Sessions.LaggingWait()/commitPart,
+	return max(minCommitTimeout, min(c.Raft.HeartbeatTimeout/commitPart, c.Sessions.CatchUpWait()/commitPart,
 		maxCommitTimeout))
 }
 

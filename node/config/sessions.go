@@ -22,12 +22,12 @@ type Sessions struct {
 	Local, LocalUpgrade bool
 }
 
-// maxLaggingWait is longer than a healthy follower is behind, and short enough for a client to try another node within
+// maxCatchUpWait is longer than a healthy follower is behind, and short enough for a client to try another node within
 // the promise of its session.
-const maxLaggingWait = time.Second
+const maxCatchUpWait = time.Second
 
-// LaggingWait is how long a request waits for this node to catch up with the request's token (M5 lagging, not expired).
-func (s Sessions) LaggingWait() time.Duration { return min(maxLaggingWait, s.MinTimeout) }
+// CatchUpWait is how long a request waits for this node to catch up with the request's token (M5 lagging, not expired).
+func (s Sessions) CatchUpWait() time.Duration { return min(maxCatchUpWait, s.MinTimeout) }
 
 // ExpiryInterval is the width of a bucket of the expiry queue: a session ends at most this much later. The rounds and
 // the commit before an end take longer by default, so that finer buckets would cost the leader more for little.

@@ -36,8 +36,8 @@ const (
 	Interval = 500 * time.Millisecond
 )
 
-// laggingWait is how long a request waits for its node to catch up. All nodes share the state, so it never does.
-const laggingWait = time.Second
+// catchUpWait is how long a request waits for its node to catch up. All nodes share the state, so it never does.
+const catchUpWait = time.Second
 
 // Key is the key of every cluster: tests can compute credentials before a cluster exists.
 func Key() session.Key { return session.Key{1, 2, 3} }
@@ -121,7 +121,7 @@ func (c *Cluster) Serve(ctx context.Context, n session.Node) *learner.Server {
 	s := learner.NewServer(learner.Config{
 		Tree: learner.TreeState{Index: now.Index, Root: now.Root, Writers: now.Writers},
 		Node: n, Interval: Interval, Limits: c.cfg.Limits, Local: c.cfg.Local, Upgrade: c.cfg.Local,
-		LaggingWait: laggingWait, Try: func() []string { return c.cfg.Try }, Logger: c.cfg.Logger,
+		CatchUpWait: catchUpWait, Try: func() []string { return c.cfg.Try }, Logger: c.cfg.Logger,
 	}, c.view)
 	c.log.state.Observe(s)
 	c.running.Go(func() { _ = s.Run(ctx) })

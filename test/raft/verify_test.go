@@ -108,7 +108,7 @@ func (c *cluster) lead(p *peer) *rule {
 		now := one.state.Tree()
 		server := learner.NewServer(learner.Config{
 			Tree: learner.TreeState{Index: now.Index, Root: now.Root, Writers: now.Writers},
-			Node: one.node, Interval: interval, LaggingWait: time.Second, Try: func() []string { return nil },
+			Node: one.node, Interval: interval, CatchUpWait: time.Second, Try: func() []string { return nil },
 			Logger: hclog.NewNullLogger(),
 		}, view{one})
 		one.state.Observe(server)
