@@ -47,7 +47,7 @@ type applied struct {
 	index  uint64
 	digest session.StateDigest
 	// draining says that the node is being drained, full that its disk is full (O5 full disks), both from its newest
-	// answer on the stream (Q2 draining nodes stand aside).
+	// answer on the stream (Q2 drained nodes get no clients).
 	draining, full bool
 }
 
