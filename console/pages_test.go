@@ -211,21 +211,21 @@ func TestHiddenEntriesAreShownAsHidden(t *testing.T) {
 	})
 	checkPage(t, renderContent(t, "locks", lockPage{Locks: []lock{{"/locks/a", line}}}),
 		[]string{
-			"holds or lock delay", `>waits</th><td>lock</td>`, "hidden: no read permission",
+			"holds or lock-delay", `>waits</th><td>lock</td>`, "hidden: no read permission",
 			session.ID(7).String(), "Waiting since",
 		},
-		[]string{">lock delay<", "session ended", "days ago", "0 entries are hidden"})
+		[]string{">lock-delay<", "session ended", "days ago", "0 entries are hidden"})
 	checkPage(t, renderContent(t, "locks", lockPage{Hidden: 2}), []string{"2 entries are hidden"},
 		[]string{"No locks here."})
 	checkPage(t, renderContent(t, "tree", entry{Path: "/a", Hidden: noReadPermission, NoChildren: noReadPermission}),
 		[]string{noReadPermission}, []string{"None."})
 }
 
-// The entry of an expired session has no owner: its lock is in its lock delay.
+// The entry of an expired session has no owner: its lock is in its lock-delay.
 func TestLockDelay(t *testing.T) {
 	line, _ := recipes.Contenders("/locks/a", []tree.Child{{Name: "lock-0000000000"}, {Name: "lock-0000000001"}})
 	checkPage(t, renderContent(t, "locks", lockPage{Locks: []lock{{"/locks/a", line}}}),
-		[]string{">lock delay<", "none: session ended", ">waits<"}, []string{">holds<"})
+		[]string{">lock-delay<", "none: session ended", ">waits<"}, []string{">holds<"})
 }
 
 // Pages show times in UTC, and say so.

@@ -303,11 +303,11 @@ func lockState(c recipes.Contender) string {
 	case c.State == recipes.Waits:
 		return "waits"
 	case c.Hidden:
-		return "holds or lock delay"
+		return "holds or lock-delay"
 	case c.State == recipes.Holds:
 		return "holds"
 	default:
-		return "lock delay"
+		return "lock-delay"
 	}
 }
 

@@ -50,7 +50,7 @@ func TestPagesWithoutABrowser(t *testing.T) {
 		return string(body), answer.Request.URL
 	}
 	for _, tt := range []struct{ page, shows, not string }{
-		{"locks", "holds or lock delay", "session ended"},
+		{"locks", "holds or lock-delay", "session ended"},
 		{"locks", "1 entry is hidden", "/locks/secret"},
 		{"locks?root=/locks/secret", "1 entry is hidden", "No locks here"},
 		{"tree?path=" + lock, "You have no permission to read this entry.", "None."},

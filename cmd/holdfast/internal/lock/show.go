@@ -29,7 +29,7 @@ func newShow(env *cli.Env) *cobra.Command {
 		Long: `Show the holders and waiters of a lock, in their order. DESCRIPTION is the data that the client
 wrote: "holdfast lock" writes host and process. SINCE is when the client came, by the clock of the
 leader at that time: a holder has held the lock since then, or since its predecessor released it.
-The state "lock-delay" marks a session that has expired: the lock is free after its lock delay.
+The state "lock-delay" marks a session that has expired: the lock is free after its lock-delay.
 The exit code is 0 also for a lock without holders.
 
 ` + nameHelp,
