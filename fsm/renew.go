@@ -12,7 +12,7 @@ import (
 const (
 	// IndexLeap is the distance of the index of a renewed state from the former index. Stamps follow from indexes, so
 	// no stamp that the former cluster gave out after the backup comes again: at ten thousand entries a second, the
-	// former cluster reaches the new indexes after 318 days. Stamps suffice for 511 restores in a row.
+	// former cluster reaches the new indexes after 318 days. Stamps suffice for 510 restores in a row.
 	IndexLeap = 1 << 38
 	// AttachmentLeap is the same for attachments.
 	AttachmentLeap = 1 << 40

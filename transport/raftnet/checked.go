@@ -32,7 +32,8 @@ const (
 	// FarTerm is the highest term that this node accepts in an answer or a meeting from a node that it dialled. Half of
 	// all terms are above it.
 	FarTerm = 1 << 62
-	// maxIndex is the highest valid index of an entry: at a million entries a second it is reached after 146,000 years.
+	// maxIndex is the highest index that this node accepts in a message. The indexes of a cluster end earlier, at
+	// tree.MaxIndex.
 	maxIndex = 1 << 62
 )
 
