@@ -110,7 +110,7 @@ func (k *Keeper) reload() {
 	former := k.book.Swap(book)
 	added, removed, changed := book.since(former)
 	tokens, certificates := book.Counts()
-	k.logger.Info("audit", "act", "reload auth_file", "who", "auth_file", "from", k.path, "outcome", "done",
+	k.logger.Info("audit", "action", "reload auth_file", "who", "auth_file", "from", k.path, "outcome", "done",
 		"tokens", tokens, "certificates", certificates, "added", added, "removed", removed, "changed", changed)
 }
 
@@ -119,7 +119,7 @@ func (k *Keeper) complain(err error) {
 	if k.failing.Swap(true) && k.last == nil {
 		return
 	}
-	k.logger.Error("audit", "act", "reload auth_file", "who", "auth_file", "from", k.path, "outcome", "failed",
+	k.logger.Error("audit", "action", "reload auth_file", "who", "auth_file", "from", k.path, "outcome", "failed",
 		"error", err, "advice", "the former contents stay in force: correct the file")
 }
 

@@ -217,9 +217,9 @@ func TestWhoMayDoWhat(t *testing.T) {
 				t.Errorf("/metrics lacks %s: %s", line, grep(body, "acts_total|forbidden"))
 			}
 		}
-		if log := n.log.String(); strings.Count(log, "act=\"take snapshot\"") != 8 ||
+		if log := n.log.String(); strings.Count(log, "action=\"take snapshot\"") != 8 ||
 			!strings.Contains(log, "who=token:admin") || !strings.Contains(log, "outcome=done") {
-			t.Errorf("the audit is %s", grep(log, "act="))
+			t.Errorf("the audit is %s", grep(log, "action="))
 		}
 	})
 }

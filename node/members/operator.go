@@ -159,8 +159,8 @@ func (o *Operator) checkSameDirectory(ctx context.Context, p config.Peer) error 
 func (o *Operator) directoryAt(ctx context.Context, p config.Peer) (raftnet.Directory, error) {
 	met, _, err := o.cfg.Exchange.ask(ctx, p)
 	if err != nil {
-		return 0, refusal(p.Node, session.MemberSilent, "it is not met at %s: %v; start it on an empty data directory, with "+
-			"itself and all members in its peers", p.Raft, err)
+		return 0, refusal(p.Node, session.MemberSilent, "it cannot be reached at %s: %v; start it on an empty data "+
+			"directory, with itself and all members in its peers", p.Raft, err)
 	}
 	if met.Node != p.Node || met.Directory == 0 {
 		return 0, refusal(p.Node, session.MemberForeign, "at %s is node %d", p.Raft, met.Node)

@@ -209,7 +209,7 @@ func (r *record) end(err error) {
 		return
 	}
 	line := []any{
-		"act", r.act, "who", r.who, "from", r.from, "what", what, "outcome", outcome.String(), "took", time.Since(r.began),
+		"action", r.act, "who", r.who, "from", r.from, "what", what, "outcome", outcome.String(), "took", time.Since(r.began),
 	}
 	if result != "" {
 		line = append(line, "result", result)

@@ -155,7 +155,7 @@ func TestActsAreAudited(t *testing.T) {
 		}
 		for i, words := range [][]string{
 			{
-				`act="kill sessions" who=unverified:ops from=pipe`, `outcome=done took=`, `result="4 of 5 ended"`,
+				`action="kill sessions" who=unverified:ops from=pipe`, `outcome=done took=`, `result="4 of 5 ended"`,
 				`ids=[0x0000000000000001 0x0000000000000002 0x0000000000000003 0x0000000000000004 0x0000000000000005]`,
 			},
 			{`who=unverified from=pipe`, "outcome=failed", "error="},

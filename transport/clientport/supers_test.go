@@ -80,7 +80,7 @@ func TestSuperWritesAreAudited(t *testing.T) {
 			t.Fatalf("got %d lines, want %d:\n%s", len(all), len(want), strings.Join(all, ""))
 		}
 		for i, line := range all {
-			if !strings.Contains(line, `act="write as super" who=super:ops from=pipe`) ||
+			if !strings.Contains(line, `action="write as super" who=super:ops from=pipe`) ||
 				!strings.Contains(strings.ReplaceAll(line, `\`, ""), want[i]) ||
 				strings.Contains(line, "planted") || strings.Contains(line, strings.TrimPrefix(digest, "ops:")) {
 				t.Errorf("line %d: %s, want %s", i, line, want[i])
