@@ -25,18 +25,22 @@ const (
 // healthy has the series of three nodes that do well, in the notation of promqltest: n1 leads, all counters of trouble
 // stand still, though some not at 0: they count what was long ago.
 var healthy = map[string]string{
-	`up{job="holdfast",instance="n1"}`:                      `1x400`,
-	`up{job="holdfast",instance="n2"}`:                      `1x400`,
-	`up{job="holdfast",instance="n3"}`:                      `1x400`,
-	`holdfast_ready{instance="n1"}`:                         `1x400`,
-	`holdfast_ready{instance="n2"}`:                         `1x400`,
-	`holdfast_is_leader{instance="n1"}`:                     `1x400`,
-	`holdfast_is_leader{instance="n2"}`:                     `0x400`,
-	`holdfast_raft_term{instance="n1"}`:                     `7x400`,
-	`holdfast_term_members_lost{instance="n1"}`:             `0x400`,
-	`holdfast_node_stalled{instance="n2"}`:                  `0x400`,
-	`holdfast_node_stalls_total{instance="n2"}`:             `3x400`,
-	`holdfast_leader_credited_seconds_total{instance="n1"}`: `4.5x400`,
+	`up{job="holdfast",instance="n1"}`:  `1x400`,
+	`up{job="holdfast",instance="n2"}`:  `1x400`,
+	`up{job="holdfast",instance="n3"}`:  `1x400`,
+	`holdfast_ready{instance="n1"}`:     `1x400`,
+	`holdfast_ready{instance="n2"}`:     `1x400`,
+	`holdfast_is_leader{instance="n1"}`: `1x400`,
+	`holdfast_is_leader{instance="n2"}`: `0x400`,
+	// Another cluster has a job of its own, a leader of its own and a longer log.
+	`holdfast_is_leader{job="holdfast-b",instance="m1"}`:         `1x400`,
+	`holdfast_raft_commit_index{job="holdfast-b",instance="m1"}`: `900000+300x400`,
+	`holdfast_applied_index{job="holdfast-b",instance="m1"}`:     `900000+300x400`,
+	`holdfast_raft_term{instance="n1"}`:                          `7x400`,
+	`holdfast_term_members_lost{instance="n1"}`:                  `0x400`,
+	`holdfast_node_stalled{instance="n2"}`:                       `0x400`,
+	`holdfast_node_stalls_total{instance="n2"}`:                  `3x400`,
+	`holdfast_leader_credited_seconds_total{instance="n1"}`:      `4.5x400`,
 
 	`holdfast_expiry_lateness_seconds_bucket{instance="n1",le="1"}`:    `0+5x400`,
 	`holdfast_expiry_lateness_seconds_bucket{instance="n1",le="8"}`:    `0+5x400`,
@@ -73,6 +77,8 @@ var healthy = map[string]string{
 	`holdfast_settings_differ{instance="n1"}`:                                `0x400`,
 	`holdfast_freeze_remaining_seconds{instance="n1"}`:                       `0x400`,
 	`holdfast_client_panics_total{instance="n1"}`:                            `2x400`,
+	`holdfast_auth_file_invalid{instance="n1"}`:                              `0x400`,
+	`holdfast_tls_reload_failures_total{instance="n1"}`:                      `2x400`,
 	`holdfast_tls_certificate_expires_timestamp_seconds{instance="n1"}`:      `1300000x400`,
 	`holdfast_tls_certificate_expires_timestamp_seconds{instance="n2"}`:      `0x400`, // speaks without TLS
 	`holdfast_tls_ca_expires_timestamp_seconds{instance="n1"}`:               `5300000x400`,
@@ -195,6 +201,12 @@ var faults = map[string]fault{
 	"a CA expires": {"HoldfastCAExpires", one( // 60 days are 5,184,000 s
 		`holdfast_tls_ca_expires_timestamp_seconds{instance="n1"}`, `5300000x19 5180000x400`,
 	), 6 * time.Minute},
+	"an auth_file is invalid": {"HoldfastFilesInvalid", one(
+		`holdfast_auth_file_invalid{instance="n1"}`, `0x19 1x400`,
+	), 2 * time.Minute},
+	"TLS files do not fit": {"HoldfastFilesInvalid", one(
+		`holdfast_tls_reload_failures_total{instance="n1"}`, `2x19 3x400`,
+	), 2 * time.Minute},
 	"a handler panics": {"HoldfastPanics", one(
 		`holdfast_client_panics_total{instance="n1"}`, `2x19 3x400`,
 	), time.Minute},

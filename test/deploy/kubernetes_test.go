@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -120,6 +121,25 @@ func TestManifests(t *testing.T) {
 		t.Error("the container must have no rights that it does not need")
 	}
 	checkEnvironment(t, m, node)
+	checkMemory(t, node)
+}
+
+// checkMemory checks that the state and the tree fit into the memory limit, as docs/operations/install.md sizes nodes.
+func checkMemory(t *testing.T, node core.Container) {
+	t.Helper()
+	bytes := 0.0
+	for _, e := range node.Env {
+		if e.Name == "HOLDFAST_MAX_STATE_BYTES" || e.Name == "HOLDFAST_MAX_TREE_BYTES" {
+			n, err := strconv.ParseFloat(e.Value, 64)
+			if err != nil {
+				t.Error(err)
+			}
+			bytes += n
+		}
+	}
+	if limit := node.Resources.Limits.Memory().AsApproximateFloat64(); bytes == 0 || 2.5*bytes > limit {
+		t.Errorf("2.5 x %.0f bytes of state and tree do not fit into the memory limit of %.0f", bytes, limit)
+	}
 }
 
 // checkEnvironment checks that each pod's number is its node's, that nodes have the names of pods, and that each
