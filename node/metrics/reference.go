@@ -12,7 +12,7 @@ import (
 // Reference returns the table of all metrics as Markdown.
 func Reference() string {
 	var b strings.Builder
-	b.WriteString("| metric | type | meaning | look when |\n|---|---|---|---|\n")
+	b.WriteString("| metric | type | meaning | investigate if |\n|---|---|---|---|\n")
 	for _, m := range table() {
 		fmt.Fprintf(&b, "| `%s`%s | %s | %s | %s |\n", prefix+m.name, m.labels(), m.typeName(), m.help, m.alert)
 	}

@@ -60,23 +60,23 @@ func histograms() [histogramCount]histogram {
 		syncTime: {
 			name: "log_sync_seconds", buckets: fast,
 			help:  "Time to write a batch of entries to the Raft log, with two syncs.",
-			alert: "p99 above a tenth of stall_timeout: the disk is slow",
+			alert: "p99 above 0.5 s for 5 min: runbook HoldfastDiskSlow",
 		},
 		applyTime: {name: "apply_seconds", buckets: fast, help: "Time to apply a log entry."},
 		commitTime: {
 			name: "commit_seconds", buckets: fast,
 			help:  "Time from this leader's proposal until the entry is committed and applied here.",
-			alert: "p99 above 1 s: a quorum's disks or network are slow",
+			alert: "p99 above 1 s for 5 min: runbook HoldfastCommitsSlow",
 		},
 		latenessTime: {
 			name: "expiry_lateness_seconds", buckets: slow,
 			help:  "Time from a session's deadline on the accountable clock until this leader proposed its end (E2, E3).",
-			alert: "p99 above 10 s: owners do not answer, or rounds are not good",
+			alert: "p99 above 10 s for 1 min: runbook HoldfastExpiryLate",
 		},
 		promiseTime: {
 			name: "promise_remaining_seconds", buckets: slow,
-			help: "Remaining time of a connection's promise at the next touch; 0 after its end. A message with " +
-				"several sessions counts once, with the earliest promise; opens and resumes do not count.",
+			help: "Remaining time of a connection's promise at the next touch, the earliest of its sessions; 0 after its " +
+				"end.",
 			alert: "many below 1 s: clients touch late, or answers are late",
 		},
 		watchTime: {
@@ -88,7 +88,7 @@ func histograms() [histogramCount]histogram {
 		roundTripTime: {
 			name: "round_trip_seconds", buckets: fast, member: true,
 			help:  "Time from this leader's heartbeat to a member's whole answer.",
-			alert: "p99 above heartbeat_interval: the member or the network to it is slow",
+			alert: "p99 above 0.5 s for 5 min: runbook HoldfastMemberSlow",
 		},
 	}
 }
