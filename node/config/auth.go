@@ -38,8 +38,8 @@ func authSettings() []setting {
 	modes := []string{string(authz.None), string(authz.Tokens), string(authz.Certificates), string(authz.Both)}
 	mode := choice("auth", "", modes, func(c *Config) *string { return (*string)(&c.Auth.Mode) }).
 		from("none on loopback").
-		helps("how callers of client_listen and http_listen authenticate; none permits everything to everybody, and " +
-			"must be explicit unless both ports are on loopback")
+		helps("how callers of client_listen, http_listen and zk_listen authenticate; none permits everything to everybody, and " +
+			"must be explicit unless these ports are on loopback")
 	valid := mode.ok
 	mode.ok = func(c *Config) bool { return c.Auth.Mode == "" || valid(c) }
 	file := func(name string, at func(c *Config) *string) setting {

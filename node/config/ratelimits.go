@@ -50,8 +50,8 @@ func rateLimitSettings() []setting {
 				"0: no limit"),
 		number("max_connections_per_address", "0", span[int]{0, 10_000_000},
 			func(c *Config) *int { return &c.RateLimits.MaxConnectionsPerAddress }).
-			helps("connections of an IP address (IPv6: /64) to client_listen, and again to zk_listen; 0: a fair share " +
-				"of max_connections"),
+			helps("connections of an IP address (IPv6: /64) to client_listen, and again to zk_listen; 0: only the " +
+				"fair share of max_connections"),
 	}
 }
 

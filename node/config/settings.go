@@ -40,12 +40,12 @@ func identitySettings() []setting {
 			helps("directory of this node alone, created if missing; required"),
 		{
 			name: "peers", kind: "peers", limit: peersLimit,
-			help:  "all nodes of the cluster, the same on every node; required",
+			help:  "nodes with their addresses, this one included: the members of a new cluster; required",
 			ok:    func(c *Config) bool { return len(c.Peers) > 0 && len(c.Peers) <= int(session.MaxNode) },
 			value: func(c *Config) pflag.Value { return peersValue(&c.Peers) },
 		},
 		toggle(joinSetting, off, func(c *Config) *bool { return &c.Raft.Join }).
-			helps("on: wait for holdfast cluster add instead of founding a cluster; ignored once the node is a member; " +
+			helps("on: wait for holdfast cluster add instead of founding a new cluster; ignored once the node is a member; " +
 				"--join alone means on"),
 	}
 }
