@@ -16,25 +16,41 @@ const (
 	tarball   = "TestTheTarballInstalls"
 )
 
+// Why no test types some commands.
+const (
+	noKubernetes = "tests have no Kubernetes; test/deploy decodes the manifests"
+	noSystemd    = "the machines of tests have no systemd as their first process"
+)
+
 // claims has every block, by its name, and every command of the text.
 func claims() map[string]claim {
 	all := map[string]claim{
-		"start the unit": {not: "the machines of tests have no systemd as their first process; test/deploy has " +
-			"systemd-analyze read the unit, and " + tarball + " runs the rest"},
-		"kubectl apply -k deploy/kubernetes": {not: "tests have no Kubernetes; test/deploy decodes the manifests"},
-		"node is not drained: ...":           {not: "it is what an error says"},
-		"make build":                         {how: "make e2e does it before its tests"},
-		"make deploy-check":                  {how: "make test does it"},
-		"make release":                       {how: "make test does what it does, twice: make release-check"},
-		"make up":                            {how: container + " types it in a block"},
-		"make up TLS=1":                      {how: container + " types it in a block"},
-		"node health":                        {how: processes + " types it with an address"},
-		"node recover":                       {how: drills + " types it in a block"},
-		"node restore":                       {how: drills + " types it in a block"},
-		"docker cp":                          {how: container + " types it in a block"},
-		"holdfast cert":                      {how: processes + " types it in a block"},
-		"holdfast session explain":           {how: processes + " types it with an id"},
-		"node run --join":                    {how: "TestPageOnProcesses starts a node with it"},
+		"start the unit": {not: noSystemd + "; test/deploy has systemd-analyze read the unit, and " + tarball +
+			" runs the rest"},
+		"empty a directory":                                        {not: "it is for three kinds of machine; node/emptied_test.go empties directories"},
+		"place a directory":                                        {not: "it needs root; " + drills + " moves directories of its nodes"},
+		"kubectl apply -k deploy/kubernetes":                       {not: noKubernetes},
+		"kubectl -n holdfast logs holdfast-1":                      {not: noKubernetes},
+		"kubectl -n holdfast rollout restart statefulset/holdfast": {not: noKubernetes},
+		"systemctl start holdfast":                                 {not: noSystemd},
+		"systemctl stop holdfast":                                  {not: noSystemd},
+		"journalctl -u holdfast":                                   {not: noSystemd},
+		"docker logs NAME":                                         {how: "tests with containers keep logs with it"},
+		"holdfast cluster add 4 n4.example.com":                    {how: processes + " types it with NODE and HOST"},
+		"holdfast cluster promote 4":                               {how: processes + " types it with NODE"},
+		"holdfast cluster transfer-leader 1":                       {how: processes + " types it with [NODE]"},
+		"node is not drained: ...":                                 {not: "it is what an error says"},
+		"make build":                                               {how: "make e2e does it before its tests"},
+		"make release":                                             {how: "make test does what it does, twice: make release-check"},
+		"make up":                                                  {how: container + " types it in a block"},
+		"make up TLS=1":                                            {how: container + " types it in a block"},
+		"node health":                                              {how: processes + " types it with an address"},
+		"node recover":                                             {how: drills + " types it in a block"},
+		"node restore":                                             {how: drills + " types it in a block"},
+		"docker cp":                                                {how: container + " types it in a block"},
+		"holdfast cert":                                            {how: processes + " types it in a block"},
+		"holdfast session explain":                                 {how: processes + " types it with an id"},
+		"node run --join":                                          {how: "TestPageOnProcesses starts a node with it"},
 	}
 	for test, typed := range typing() {
 		for _, what := range typed {
