@@ -35,7 +35,7 @@ func (c *Cluster) hint(err error) string {
 
 func hintRules() []hintRule {
 	return []hintRule{
-		{is(session.ErrMoved), say("Use the session's newest token, or take the session over from its present holder: " +
+		{is(session.ErrMoved), say("Use the session's newest token, or take the session over from its current holder: " +
 			"\"holdfast session keep-alive --token-file FILE\" also accepts an older token.")},
 		{is(session.ErrUnauthenticated), say("Pass a bearer token with --auth-token-file or " + AuthTokenFileVariable +
 			". \"holdfast auth token verify\" tells whether an auth_file has the token and whether the token has expired.")},

@@ -29,7 +29,7 @@ func newWatch(env *cli.Env) *cobra.Command {
 		Use: "watch", Short: "Print events of the nodes of the cluster", Args: cli.NoArgs,
 		Long: `Print a line for each change of the nodes at --endpoints and of the cluster, until Ctrl-C: the
 leader, which nodes are reachable and ready, warnings, drains, freezes and members. The first lines
-show the present state.
+show the current state.
 
 The command polls all nodes every --interval, and misses what begins and ends between two polls. The
 time of a line is the time of the poll. With -o json each line is an object.`,

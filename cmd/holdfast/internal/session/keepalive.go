@@ -29,7 +29,7 @@ session. With -o json each line is an object. The states are connecting, connect
 serves the session, but touches may not count), connected read-only, expired, closed and auth
 failed.
 
-With a token, the command takes the session over from its present holder; an old token works too.
+With a token, the command takes the session over from its current holder; an old token works too.
 When another process takes the session over, the command ends and does not take it back.
 
 With --read-only the client may stay connected to a read-only node, which knows no leader, while it

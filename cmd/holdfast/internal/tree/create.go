@@ -35,7 +35,7 @@ func newCreate(env *cli.Env) *cobra.Command {
 
 An ephemeral entry is removed with its session, so it needs a session that stays: --keep-alive opens
 a session and keeps it alive until Ctrl-C, which closes it. --token-file takes the session of a
-token over from its present holder, writes, and leaves the session to expire: "holdfast session
+token over from its current holder, writes, and leaves the session to expire: "holdfast session
 keep-alive --token-file" keeps it alive again.`,
 		Example: `  holdfast create /app/config 'threads = 4' --parents
   holdfast create /app/members/web1 10.0.0.7:80 --ephemeral --keep-alive --timeout 5s
