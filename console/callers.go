@@ -10,7 +10,7 @@ import (
 
 	"holdfast/auth"
 	"holdfast/client"
-	"holdfast/node"
+	"holdfast/node/ports"
 	"holdfast/transport/secure"
 )
 
@@ -55,12 +55,12 @@ type cachedContent struct {
 
 // callers caches a client for each identity. Safe for concurrent use.
 type callers struct {
-	host       node.ConsoleHost
+	host       ports.ConsoleHost
 	mu         sync.Mutex
 	byIdentity map[identity]*caller
 }
 
-func newCallers(h node.ConsoleHost) *callers {
+func newCallers(h ports.ConsoleHost) *callers {
 	return &callers{host: h, byIdentity: make(map[identity]*caller)}
 }
 

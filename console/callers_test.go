@@ -11,14 +11,14 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"holdfast/node"
+	"holdfast/node/ports"
 	"holdfast/test/bubble"
 )
 
 // unansweredNode is the host of a console whose node does not answer. dials is called for each client that the console
 // creates.
-func unansweredNode(dials func()) node.ConsoleHost {
-	return node.ConsoleHost{
+func unansweredNode(dials func()) ports.ConsoleHost {
+	return ports.ConsoleHost{
 		Logger: hclog.NewNullLogger(), Address: "n1:7400",
 		Dialer: func(*http.Request) func(context.Context, string) (net.Conn, error) {
 			dials()

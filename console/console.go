@@ -18,8 +18,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"holdfast/node"
 	"holdfast/node/config"
+	"holdfast/node/ports"
 	"holdfast/session"
 	"holdfast/transport/clientport"
 )
@@ -27,7 +27,7 @@ import (
 //go:embed static templates
 var files embed.FS
 
-// Console serves the pages of one node. It implements [node.Console].
+// Console serves the pages of one node. It implements [ports.Console].
 type Console struct {
 	logger        hclog.Logger
 	node          session.Node
@@ -49,10 +49,10 @@ type Console struct {
 	cancel context.CancelFunc
 }
 
-var _ node.Console = (*Console)(nil)
+var _ ports.Console = (*Console)(nil)
 
 // New returns the console of a node. It starts nothing.
-func New(h node.ConsoleHost) *Console {
+func New(h ports.ConsoleHost) *Console {
 	c := &Console{
 		logger: h.Logger, node: h.Node, cluster: h.ClusterID, version: h.Version,
 		authenticated: h.Authenticated, nodeStatus: h.Glance, removed: h.Removed, settings: h.Settings, metrics: h.Metrics,
@@ -64,7 +64,7 @@ func New(h node.ConsoleHost) *Console {
 }
 
 // ForNode is [New] for the options of a node.
-func ForNode(h node.ConsoleHost) node.Console { return New(h) }
+func ForNode(h ports.ConsoleHost) ports.Console { return New(h) }
 
 // contentSecurityPolicy lets a page load only files of this console, and run no inline script.
 const contentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +

@@ -15,7 +15,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"holdfast/client"
-	"holdfast/node"
+	"holdfast/node/ports"
 	"holdfast/session"
 	"holdfast/test/bubble"
 )
@@ -152,7 +152,7 @@ func TestStreamsEndAndResume(t *testing.T) {
 // as long as a page may wait.
 func TestRequestsEndWhenTheNodeStops(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		c := New(node.ConsoleHost{
+		c := New(ports.ConsoleHost{
 			Logger: hclog.NewNullLogger(), Address: "n1:7400",
 			Dialer: func(*http.Request) func(context.Context, string) (net.Conn, error) {
 				return func(ctx context.Context, _ string) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"holdfast/node"
+	"holdfast/node/ports"
 	"holdfast/test/whole"
 	"holdfast/tree"
 )
@@ -27,7 +27,7 @@ func TestPagesSayThatThereIsMore(t *testing.T) {
 	)
 	whole.Run(t, func(cluster *whole.Cluster) {
 		t := cluster.T
-		c := New(node.ConsoleHost{
+		c := New(ports.ConsoleHost{
 			Logger: hclog.NewNullLogger(), Address: "n1:7400",
 			Dialer: func(*http.Request) func(context.Context, string) (net.Conn, error) {
 				return cluster.Host("browser").Dial

@@ -11,14 +11,14 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"holdfast/node"
+	"holdfast/node/ports"
 )
 
 // Bad input is the caller's fault, not that of a node behind the console, and the page names the field. Without the
 // check a part of a query was ignored: the page showed all, as if there were no filter.
 func TestBadInputIsRefusedByName(t *testing.T) {
 	t.Parallel()
-	c := New(node.ConsoleHost{
+	c := New(ports.ConsoleHost{
 		Logger: hclog.NewNullLogger(), Address: "n1:7400",
 		Dialer: func(*http.Request) func(context.Context, string) (net.Conn, error) {
 			return func(context.Context, string) (net.Conn, error) { return nil, errors.New("there is no node") }

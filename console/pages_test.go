@@ -15,7 +15,7 @@ import (
 
 	"holdfast/client"
 	"holdfast/client/recipes"
-	"holdfast/node"
+	"holdfast/node/ports"
 	"holdfast/session"
 	"holdfast/transport/clientport"
 	"holdfast/tree"
@@ -242,7 +242,7 @@ func TestTimesAreInUTC(t *testing.T) {
 
 // The content of a page that redirects is that of the target, each time.
 func TestContentIsRedirected(t *testing.T) {
-	c := New(node.ConsoleHost{
+	c := New(ports.ConsoleHost{
 		Logger: hclog.NewNullLogger(), Address: "n1:7400",
 		Dialer: func(*http.Request) func(context.Context, string) (net.Conn, error) {
 			return func(context.Context, string) (net.Conn, error) { return nil, net.ErrClosed }

@@ -141,7 +141,7 @@ func TestBackupOfARunningCluster(t *testing.T) {
 			t.Errorf("resumed after the copy was dropped: %v", err)
 		}
 		for _, n := range c.nodes {
-			if left := len(n.ports.backups.copies); left != 0 {
+			if left := len(n.backups.copies); left != 0 {
 				t.Errorf("%s keeps %d copies", n.name, left)
 			}
 		}
@@ -183,7 +183,7 @@ func TestBackupsAreBounded(t *testing.T) {
 		defer c.stop()
 		n := c.leader(within)
 		c.mustOpen(n, 5*time.Second)
-		b := n.ports.backups
+		b := n.backups
 		first, err := b.Freeze(t.Context(), true)
 		if err != nil {
 			t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 
 	"holdfast/learner"
 	"holdfast/node/config"
+	"holdfast/node/ports"
 	"holdfast/session"
 	"holdfast/test/sim/simnet"
 	"holdfast/transport/authz"
@@ -33,7 +34,7 @@ type testCluster struct {
 	// clock is every node's wall clock; nil is the bubble's.
 	clock func() time.Time
 	// console is that of every node that starts, nil for none.
-	console func(ConsoleHost) Console
+	console func(ports.ConsoleHost) ports.Console
 	// opens numbers the sessions that open has opened.
 	opens byte
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"path/filepath"
 	"sync/atomic"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"holdfast/fsm/entry"
 	"holdfast/fsm/proposer"
 	"holdfast/node/members"
+	"holdfast/node/ports"
 	"holdfast/node/storage"
 	"holdfast/node/watchdog"
 	"holdfast/transport/raftnet"
@@ -52,9 +52,9 @@ type consensus struct {
 	stopping *atomic.Bool
 }
 
-// startRaft starts Raft over listener. The log of every founder begins with the same configuration; a node that has a
+// startRaft starts Raft on its port. The log of every founder begins with the same configuration; a node that has a
 // log already has it.
-func (n *Node) startRaft(listener net.Listener) (_ *consensus, err error) {
+func (n *Node) startRaft(port ports.RaftPort) (_ *consensus, err error) {
 	self, _ := n.cfg.Self()
 	stopping := new(atomic.Bool)
 	logger := newRaftLogger(n.options.Logger.Named("raft"), n.failure, stopping)
@@ -73,9 +73,9 @@ func (n *Node) startRaft(listener net.Listener) (_ *consensus, err error) {
 		Node:             n.cfg.Node,
 		Member:           n.membership.MayGreet,
 		Advertise:        string(advertised),
-		Listener:         listener,
-		Dial:             n.ports.security.dialRaft,
-		MaxHandshakes:    n.ports.parts.handshakes,
+		Listener:         port.Listener,
+		Dial:             port.Dial,
+		MaxHandshakes:    port.MaxHandshakes,
 		HandshakeTimeout: raftTimeout,
 		Key:              n.dir.Identity().Key,
 		Elsewhere:        n.membership.RaftAddressOf,

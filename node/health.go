@@ -27,13 +27,13 @@ func (n *Node) newHealth() *health.Health {
 		Pulse: n.pulse, Interval: n.cfg.Sessions.HeartbeatInterval,
 		Checks: []func() error{n.watchdog.Check, n.admission.Check, n.checkLeader, n.checkVote, n.drain.Check},
 		Warnings: []func() string{
-			n.view.freezes.Warning, n.replica.warning, n.ports.security.warning, n.olderCopyWarning, n.resources.Warning,
+			n.view.freezes.Warning, n.replica.warning, n.ports.Warning, n.olderCopyWarning, n.resources.Warning,
 			n.settingsWarning,
 		},
 		Each: []func(){
 			clusterRoom.Check, localRoom.Check, treeRoom.Check, n.view.freezes.Remind, n.membership.Refresh, n.drainIfRemoved,
 		},
-		Serving: func(ok bool) { n.ports.client.SetServing("", ok) },
+		Serving: func(ok bool) { n.ports.SetServing("", ok) },
 	})
 }
 
@@ -81,7 +81,7 @@ func (n *Node) newResources() *health.Resources {
 		Logger: n.options.Logger, Pulse: n.pulse, Interval: n.cfg.Sessions.HeartbeatInterval,
 		Dir: n.dir.Path(), DiskLimit: n.cfg.Resources.DiskLimit, Memory: n.options.Memory, Measures: n.options.Platform.Measures,
 		DisksFull: n.server.DisksFull, FullDisks: func() []session.Node { a, _ := n.server.Aside(); return a.Full },
-		Limiter: n.ports.client.Limiter(), DiskChanged: n.drain.DiskChanged,
+		Limiter: n.ports.Limiter(), DiskChanged: n.drain.DiskChanged,
 	})
 }
 
@@ -178,7 +178,7 @@ func (n *Node) stepOut(why error) {
 	n.consensus.watch.again() // the node's role ends
 	n.server.StepOut()
 	n.health.CheckSoon()
-	n.ports.client.EndStreams()
+	n.ports.EndStreams()
 }
 
 // Ready is closed once the node has served for the first time: it leads with a quorum, or follows such a leader.

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/node/ports"
 	"holdfast/test/bubble"
 )
 
@@ -42,7 +43,7 @@ func TestRequestsEndWithTheNode(t *testing.T) {
 		if err := c.end(n); err != nil {
 			t.Fatal(err)
 		}
-		c.console = func(ConsoleHost) Console { return busy }
+		c.console = func(ports.ConsoleHost) ports.Console { return busy }
 		c.start(n)
 		c.leader(within)
 		conn, err := c.Host("browser").Dial(t.Context(), n.name+":7403")

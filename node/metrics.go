@@ -5,16 +5,17 @@ import (
 
 	"holdfast/node/health"
 	"holdfast/node/metrics"
-	"holdfast/transport/secure"
+	"holdfast/node/ports"
 )
 
 // newRegistry returns what /metrics of n exposes.
-func newRegistry(n *Node) *prometheus.Registry {
+func (n *Node) newRegistry() *prometheus.Registry {
 	return metrics.NewRegistry(n.timings, n.measure)
 }
 
 // measure reads everything that /metrics exposes.
 func (n *Node) measure() *metrics.Snapshot {
+	served := n.ports.Stats()
 	s := &metrics.Snapshot{
 		Raft: metrics.Raft{
 			Term: n.view.Term(), CommitIndex: n.consensus.raft.CommitIndex(), AppliedIndex: n.view.AppliedIndex(),
@@ -35,10 +36,11 @@ func (n *Node) measure() *metrics.Snapshot {
 		},
 		Stalls:    n.watchdog.Stats(),
 		Resources: resourceMetrics(n.resources.Stats()),
-		Client:    n.ports.client.Stats(),
-		TLS:       n.ports.security.measure(),
-		Auth:      metrics.Auth{FileFailing: n.ports.access.failing(), Forbidden: n.ports.access.Stats()},
-		Audit:     n.ports.access.audit,
+		Client:    served.Client,
+		ZooKeeper: served.ZooKeeper,
+		TLS:       tlsMetrics(&served),
+		Auth:      metrics.Auth{FileFailing: served.AuthFileFailing, Forbidden: served.Denied},
+		Audit:     served.Audit,
 		Traces:    n.traces.stats(),
 		Led:       n.roles.Totals(),
 	}
@@ -48,9 +50,6 @@ func (n *Node) measure() *metrics.Snapshot {
 	}
 	_, s.State.Frozen = n.view.freezes.Present()
 	s.Replica.OlderCopy = n.dir.OlderCopy() != ""
-	if n.ports.front != nil {
-		s.ZooKeeper = n.ports.front.Stats()
-	}
 	if t := n.roles.Tracker(); t != nil {
 		s.Term = t.Stats()
 	}
@@ -64,14 +63,10 @@ func resourceMetrics(s health.ResourceStats) metrics.Resources {
 	}
 }
 
-// measure describes the certificates, and the connections that were refused.
-func (s *security) measure() metrics.TLS {
-	m := metrics.TLS{Stats: s.stats()}
-	for port, server := range [metrics.TLSPorts]*secure.Server{
-		metrics.RaftPort: s.raft, metrics.PeerPort: s.peers, metrics.ClientPort: s.client, metrics.HTTPPort: s.http,
-		metrics.ZooKeeperPort: s.zookeeper,
-	} {
-		m.Refused[port] = server.Refused()
-	}
-	return m
+// tlsMetrics describes the certificates, and the connections that were refused.
+func tlsMetrics(s *ports.Stats) metrics.TLS {
+	return metrics.TLS{Stats: s.TLS, Refused: [metrics.TLSPorts]uint64{
+		metrics.RaftPort: s.Refused.Raft, metrics.PeerPort: s.Refused.Peer, metrics.ClientPort: s.Refused.Client,
+		metrics.HTTPPort: s.Refused.HTTP, metrics.ZooKeeperPort: s.Refused.ZooKeeper,
+	}}
 }

@@ -18,7 +18,7 @@ import (
 // Names, types, units and help texts follow the conventions of Prometheus.
 func TestMetricsFollowTheConventions(t *testing.T) {
 	n := start(t, alone(t))
-	problems, err := testutil.GatherAndLint(newRegistry(n.Node))
+	problems, err := testutil.GatherAndLint(n.newRegistry())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func TestMetricsFollowTheConventions(t *testing.T) {
 // samples returns how many observations each histogram of a node has, by its name and its label.
 func samples(t *testing.T, n *Node) map[string]*dto.Histogram {
 	t.Helper()
-	families, err := newRegistry(n).Gather()
+	families, err := n.newRegistry().Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func TestCountersSurviveAChangeOfLeader(t *testing.T) {
 // gaugeOf returns the value of a metric without labels.
 func gaugeOf(t *testing.T, n *Node, name string) float64 {
 	t.Helper()
-	families, err := newRegistry(n).Gather()
+	families, err := n.newRegistry().Gather()
 	if err != nil {
 		t.Fatal(err)
 	}

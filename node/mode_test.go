@@ -3,7 +3,7 @@ package node
 import (
 	"context"
 	"errors"
-	"net/http/httptest"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -150,10 +150,9 @@ func (c *testCluster) tells(n *testNode, want session.Mode) {
 	if err != nil || s.Mode != want || s.Ready != ready {
 		c.t.Errorf("status is %+v, %v", s, err)
 	}
-	answer := httptest.NewRecorder()
-	n.healthz(answer, nil)
-	if got := answer.Code == 200; got != ready {
-		c.t.Errorf("/healthz says %d of a node that is %v", answer.Code, want)
+	code, _ := c.get(n, "/healthz")
+	if got := code == http.StatusOK; got != ready {
+		c.t.Errorf("/healthz says %d of a node that is %v", code, want)
 	}
 	if got := n.measure().Mode; got != want {
 		c.t.Errorf("the metric of the mode is %v, want %v", got, want)

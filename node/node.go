@@ -20,6 +20,7 @@ import (
 	"holdfast/node/health"
 	"holdfast/node/members"
 	"holdfast/node/metrics"
+	"holdfast/node/ports"
 	"holdfast/node/roles"
 	"holdfast/node/storage"
 	"holdfast/node/watchdog"
@@ -41,7 +42,7 @@ type Node struct {
 	traces  traces
 
 	dir        *storage.Dir
-	ports      *ports
+	ports      *ports.Ports
 	watchdog   *watchdog.Watchdog
 	membership *members.Membership
 	admission  *members.Admission
@@ -50,6 +51,7 @@ type Node struct {
 	consensus  *consensus
 	replica    *replica
 	server     *learner.Server
+	backups    *backups
 	transfer   *health.Transfer
 	drain      *health.Drain
 	resources  *health.Resources
@@ -127,20 +129,12 @@ func (n *Node) open() (err error) {
 		Membership: n.membership, Founders: identity.Founders, Joins: n.cfg.Raft.Join, Settings: n.cfg.Compared(),
 		Stream: n.streams.Newest, LostMajority: storage.LostMajority,
 	})
-	if n.ports, err = bindPorts(n.cfg, n.options, n.membership.NodeAt); err != nil {
+	if n.ports, err = n.bindPorts(); err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil {
-			n.ports.close()
-		}
-	}()
-	if n.ports.access, err = openAccess(n.cfg.Auth, n.options); err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			n.ports.access.close()
+			n.ports.Close()
 		}
 	}()
 	n.openState()
@@ -159,7 +153,8 @@ func (n *Node) open() (err error) {
 	n.consensus.notice.proposer.Store(n.consensus.proposer)
 	n.openRoles()
 	n.drain = n.newDrain()
-	n.ports.serve(n)
+	n.backups = newBackups(n)
+	n.ports.MakeServers(n.services())
 	n.resources = n.newResources()
 	n.health = n.newHealth()
 	return nil
@@ -246,7 +241,7 @@ func (n *Node) openRoles() {
 		ExpiryInterval: n.cfg.Sessions.ExpiryInterval(), Limits: n.cfg.Sessions.Limits(),
 		Capacity: n.cfg.Sessions.Capacity(), TreeLimits: n.treeLimits(),
 		NewestStream: n.exchange.NewestStream, WatchRounds: n.transfer.WatchRounds,
-		Announce:  func(leads bool) { n.ports.client.SetServing(clientport.HealthLeader, leads) },
+		Announce:  func(leads bool) { n.ports.SetServing(clientport.HealthLeader, leads) },
 		Observers: n.termObservers(),
 	})
 }
@@ -292,7 +287,7 @@ func (n *Node) startConsensus() error {
 	go func() {
 		err := errHeld
 		defer func() { started <- err }()
-		n.consensus, err = n.startRaft(n.ports.raft)
+		n.consensus, err = n.startRaft(n.ports.Raft())
 	}()
 	select {
 	case err := <-started:

@@ -4,6 +4,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"holdfast/node/health"
+	"holdfast/node/ports"
 )
 
 // Options are what a program gives to a node besides its configuration.
@@ -18,7 +19,7 @@ type Options struct {
 	// Memory is the limit of the process's memory. The zero value is none.
 	Memory health.Memory
 	// Console, when set, makes what serves /ui/ on the HTTP port.
-	Console func(ConsoleHost) Console
+	Console func(ports.ConsoleHost) ports.Console
 	// Origins says where the values of settings come from, for the console: see [config.Origins].
 	Origins map[string]string
 

@@ -1,8 +1,6 @@
 package node
 
 import (
-	"context"
-	"net"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -12,6 +10,7 @@ import (
 	"holdfast/learner"
 	"holdfast/learner/tree/pending"
 	"holdfast/node/health"
+	"holdfast/node/ports"
 	"holdfast/session"
 	"holdfast/tree"
 	"holdfast/tree/writers"
@@ -20,7 +19,7 @@ import (
 // Platform is what a node stands on. Zero values stand for the machine itself and for the usual bounds.
 type Platform struct {
 	// Network is TCP when nil.
-	Network Network
+	Network ports.Network
 	// Clock is the wall clock for ids, certificates and incarnations (O1 ids from the log, T6 newest stream only). nil
 	// is time.Now.
 	Clock func() time.Time
@@ -49,11 +48,8 @@ type Platform struct {
 	writes learner.PendingWrites
 }
 
-// withDefaults returns p with the machine's own network and clocks where none are set.
+// withDefaults returns p with the machine's own clocks where none are set.
 func (p Platform) withDefaults() Platform {
-	if p.Network == nil {
-		p.Network = tcp{}
-	}
 	if p.Clock == nil {
 		p.Clock = time.Now
 	}
@@ -102,21 +98,3 @@ type Link = learner.ForwardingLink
 
 // ForwardLink is the stream on which a node's writes go to a leader.
 type ForwardLink = learner.ForwardLink
-
-// Network listens and dials for a node. A nil Network is TCP. A simulation has its own.
-type Network interface {
-	Listen(address string) (net.Listener, error)
-	Dial(ctx context.Context, address string) (net.Conn, error)
-}
-
-type tcp struct{}
-
-func (tcp) Listen(address string) (net.Listener, error) {
-	var lc net.ListenConfig
-	return lc.Listen(context.Background(), "tcp", address) //nolint:forbidigo // binding a port waits for nothing
-}
-
-func (tcp) Dial(ctx context.Context, address string) (net.Conn, error) {
-	var d net.Dialer
-	return d.DialContext(ctx, "tcp", address)
-}

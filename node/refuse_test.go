@@ -2,12 +2,10 @@ package node
 
 import (
 	"cmp"
-	"errors"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -34,29 +32,6 @@ func TestPortInUse(t *testing.T) {
 	taken.Close()
 	if err := start(t, c).stop(); err != nil {
 		t.Errorf("start once the port is free: %v", err)
-	}
-}
-
-// Nothing uses the port of an address that this machine does not have: the advice is by the cause.
-func TestListenAdviceIsByTheCause(t *testing.T) {
-	c := alone(t)
-	c.Listen.Client = "192.0.2.1:7400" // of a network for documentation: nobody's
-	if _, err := New(c, quiet()); err == nil ||
-		!strings.HasSuffix(err.Error(), "give client_listen an address of this machine, or :PORT for all that it has") {
-		t.Errorf("got %v, want advice for an address that the machine does not have", err)
-	}
-	for want, err := range map[string]error{
-		"give http_listen an address of this machine, or :PORT for all that it has": &net.OpError{
-			Op:  "listen",
-			Err: &net.DNSError{Err: "no such host", Name: "nosuch.invalid"},
-		},
-		"give http_listen a port above 1023, or the process the right to this one": os.NewSyscallError("bind",
-			syscall.EACCES),
-		"give http_listen another address": errors.New("anything else"),
-	} {
-		if got := listenAdvice(err, "http_listen"); got != want {
-			t.Errorf("%v: got %q, want %q", err, got, want)
-		}
 	}
 }
 

@@ -48,7 +48,7 @@ func (n *Node) Run(ctx context.Context) error {
 	case <-kept:
 	case <-bound.Done():
 	}
-	n.ports.access.close()
+	n.ports.CloseAudit()
 	n.traces.close() //nolint:contextcheck // it has a bound of its own
 	return errors.Join(err, n.dir.Close())
 }
@@ -84,14 +84,7 @@ func (n *Node) start(ctx context.Context) *sync.WaitGroup {
 	supervisor := n.newSupervisor()
 	start("proposer", func() error { return n.consensus.proposer.Run(ctx) })
 	start("learner", func() error { return n.server.Run(ctx) })
-	start("peer port", n.ports.servePeers)
-	start("client port", n.ports.serveClients)
-	start("client port, inside", n.ports.serveInside)
-	start("console", func() error { return n.ports.runConsole(ctx) })
-	start("auth file", func() error { return n.ports.access.run(ctx) })
-	start("http port", n.ports.serveHTTP)
-	start("ZooKeeper port", n.ports.serveZooKeeper)
-	start("certificates", func() error { return n.ports.security.run(ctx) })
+	n.ports.Start(ctx, start)
 	start("health", func() error { return n.health.Run(ctx) })
 	start("disk", func() error { return n.resources.WatchDisk(ctx) })
 	start("resources", func() error { return n.resources.Run(ctx) })
@@ -115,14 +108,15 @@ func (n *Node) start(ctx context.Context) *sync.WaitGroup {
 // the proposer must end before Raft does, so that nobody waits for an entry that is never answered.
 func (n *Node) stop(ctx context.Context, quiet func()) error {
 	n.server.Stop()
-	n.ports.client.SetServing(clientport.HealthNode, false)
+	n.ports.SetServing(clientport.HealthNode, false)
 	if !n.failure.failed() {
 		// Another node leads before the clients of this node come to it, so that they lose no time.
 		if err := n.TransferLeadership(ctx); err != nil && !errors.Is(err, session.ErrNotLeader) {
 			n.options.Logger.Warn("leadership was not transferred", "error", err)
 		}
 	}
-	err := n.ports.stop(ctx)
+	err := n.ports.Stop(ctx)
+	n.backups.close()
 	quiet()
 	within := appliedTimeout
 	if n.failure.failed() { // a disk that has failed may answer nothing for good

@@ -104,15 +104,15 @@ func (c *secureCluster) over(host *simnet.Host, cert secure.Files, mode secure.M
 	}
 	return func(ctx context.Context, address string) (net.Conn, error) {
 		as := d
-		as.Protocols = grpcProtocols()
+		as.Protocols = []string{"h2"}
 		if strings.HasSuffix(address, ":7401") {
-			as.Protocols = raftProtocols()
+			as.Protocols = []string{"holdfast-raft"}
 		}
 		if strings.HasSuffix(address, ":7404") {
 			as.Protocols = nil // ZooKeeper's clients name none
 		}
 		if strings.HasSuffix(address, ":7403") {
-			as.Protocols = httpProtocols()
+			as.Protocols = []string{"http/1.1"}
 		}
 		return as.DialContext(ctx, address)
 	}
@@ -135,7 +135,7 @@ func TestAClusterOverTLS(t *testing.T) {
 		c.start(lead)
 		c.serve()
 		for _, n := range c.nodes {
-			if s := n.ports.security; s.raft.Refused() != 0 || s.peers.Refused() != 0 {
+			if s := n.ports.Stats().Refused; s.Raft != 0 || s.Peer != 0 {
 				t.Errorf("%s refused members: %s", n.name, n.log)
 			}
 		}
@@ -357,8 +357,8 @@ func TestRotationOfTheCA(t *testing.T) {
 			}
 			time.Sleep(11 * time.Second) // changed files are loaded within 10 s
 			for _, n := range c.nodes {
-				if err := n.ports.security.store.Complaint(); err != nil {
-					t.Fatal(err)
+				if complaint := n.ports.Warning(); complaint != "" {
+					t.Fatal(complaint)
 				}
 			}
 		}
@@ -371,7 +371,7 @@ func TestRotationOfTheCA(t *testing.T) {
 			t.Error("another node leads, though no connection had to end")
 		}
 		for _, n := range c.nodes {
-			if got := n.ports.security.stats(); got.Closed != 0 || got.Reloads < 2 {
+			if got := n.ports.Stats().TLS; got.Closed != 0 || got.Reloads < 2 {
 				t.Errorf("%s: %d reloads, %d connections closed; want 2 and none", n.name, got.Reloads, got.Closed)
 			}
 		}
@@ -381,7 +381,7 @@ func TestRotationOfTheCA(t *testing.T) {
 		all(func(_ session.Node, f secure.Files) { certs.Write(t, f.CA, next.PEM()) })
 		closed := uint64(0)
 		for _, n := range c.nodes {
-			closed += n.ports.security.stats().Closed
+			closed += n.ports.Stats().TLS.Closed
 		}
 		if closed == 0 {
 			t.Error("connections that the former CA vouched for go on")

@@ -17,7 +17,7 @@ import (
 // refusedAt returns how many callers a port has refused for TLS, as the metrics say.
 func refusedAt(t *testing.T, n *Node, port string) float64 {
 	t.Helper()
-	families, err := newRegistry(n).Gather()
+	families, err := n.newRegistry().Gather()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -126,7 +126,7 @@ func TestTreeThroughThePort(t *testing.T) {
 			t.Errorf("a watch told %v, want %v", got, want)
 		}
 		x.denied()
-		if got := n.ports.client.Stats(); got.TreeWrites < 4 || got.TreeReads < 8 || got.TreeWatches != 2 {
+		if got := n.ports.Stats().Client; got.TreeWrites < 4 || got.TreeReads < 8 || got.TreeWatches != 2 {
 			t.Errorf("counted %+v", got)
 		}
 	})

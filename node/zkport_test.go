@@ -13,10 +13,11 @@ import (
 	"time"
 
 	"holdfast/node/config"
+	holdfastv1 "holdfast/proto/holdfast/v1" //nolint:depguard // a client's own words, through the client port
 	"holdfast/test/bubble"
 	"holdfast/test/certs"
 	"holdfast/transport/authz"
-	"holdfast/transport/census"
+	clientdial "holdfast/transport/dial"
 	"holdfast/transport/secure"
 	"holdfast/zk/jute"
 )
@@ -133,9 +134,19 @@ func TestZooKeepersClientsNeedARole(t *testing.T) {
 		if _, err := exchange(t, held, ping.Frame(), false); err != nil {
 			t.Errorf("a ping of one with the role: %v", err)
 		}
-		listed, _ := c.nodes[0].ports.census.List(census.Query{Limit: 10, Principal: "/client/web"})
-		if len(listed) != 1 || !listed[0].Verified || !strings.HasSuffix(listed[0].Name, "/client/web") {
-			t.Errorf("among the connections by its name: %+v", listed)
+		reader, err := clientdial.Client("n1:7400", clientdial.Options{
+			Dial: c.dialled("reader", c.ca.Client(config.Default().ClusterID, "ann"), secure.Require),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer reader.Close()
+		found, err := holdfastv1.NewClusterServiceClient(reader).ListConnections(t.Context(),
+			&holdfastv1.ListConnectionsRequest{Limit: 10, Principal: "/client/web"})
+		listed := found.GetConnections()
+		if err != nil || len(listed) != 1 || !listed[0].GetVerified() ||
+			!strings.HasSuffix(listed[0].GetName(), "/client/web") {
+			t.Errorf("among the connections by its name: %v, %v", listed, err)
 		}
 		roles.write(map[string]string{"ann": "reader"})
 		c.eventually("the role is taken", time.Minute, func() bool {

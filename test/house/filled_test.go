@@ -200,7 +200,7 @@ var filled = map[string]struct{ constants, tests string }{
 			"transport/clientport.TestUnaryWritesAreAClassOfTheirOwn",
 	},
 	"`max_touches_per_second`": {
-		"node.touchesPerSecond",
+		"node/ports.touchesPerSecond",
 		"transport/ratelimit.TestLimiterServesTouchesUnderAHerdOfResumes",
 	},
 	"`max_opens_and_resumes_per_second_per_address`": {"", "transport/ratelimit.TestLimiterPerAddress"},
@@ -270,9 +270,9 @@ var filled = map[string]struct{ constants, tests string }{
 			"transport/peerport.TestALearnerThatSaysNothingIsGivenUp " +
 			"transport/peerport.TestAConnectionWithoutAStreamEnds",
 	},
-	"connections to the peer port": {"node.defaultParts.peers", "transport/peerport.TestUnknownCallersEvictNoMember"},
+	"connections to the peer port": {"node/ports.defaultParts.peers", "transport/peerport.TestUnknownCallersEvictNoMember"},
 	"connections to Raft's port before the greeting": {
-		"node.defaultParts.handshakes transport/raftnet.maxHandshakes",
+		"node/ports.defaultParts.handshakes transport/raftnet.maxHandshakes",
 		"transport/raftnet.TestTheOldestHandshakeIsEvicted",
 	},
 	"connections to Raft's port of another node": {
@@ -316,9 +316,9 @@ var filled = map[string]struct{ constants, tests string }{
 	"opens, by memory in use":              {"node/health.shareOfOpens", "node/health.TestResources"},
 	"resumes and writes, by memory in use": {"node/health.shareOfAll", "node/health.TestResources"},
 	"file descriptors": {
-		"node.ownDescriptors node.memberDescriptors node.defaultParts.handshakes " +
-			"node.defaultParts.peers node.defaultParts.http node.minClients",
-		"node.TestPartsOfTheDescriptors node.TestFewDescriptors",
+		"node/ports.ownDescriptors node/ports.memberDescriptors node/ports.defaultParts.handshakes " +
+			"node/ports.defaultParts.peers node/ports.defaultParts.http node/ports.minClients",
+		"node/ports.TestPartsOfTheDescriptors node.TestFewDescriptors",
 	},
 	"`stall_timeout`":    {"", "node.TestALeaderWhoseDiskHangs node.TestAStateMachineThatHangs"},
 	"`max_snapshots`":    {"node.maxBackups node.backupKept", "node.TestBackupsAreBounded"},
@@ -332,8 +332,8 @@ var filled = map[string]struct{ constants, tests string }{
 	"certificate and key files":   {"transport/secure.maxFile", "transport/secure.TestFilesAreBounded"},
 	"file of tokens":              {"auth.MaxFileBytes", "auth.TestBoundsOfAFile"},
 	"entries of a file of tokens": {"auth.MaxEntries auth.MaxName", "auth.TestBoundsOfAFile"},
-	"HTTP port":                   {"node.defaultParts.http", "transport/port.TestLimitConnections"},
-	"HTTP request":                {"node.maxHeaderBytes node.httpTimeout", "transport/port.TestLimitConnections"},
+	"HTTP port":                   {"node/ports.defaultParts.http", "transport/port.TestLimitConnections"},
+	"HTTP request":                {"node/ports.maxHeaderBytes node/ports.httpTimeout", "transport/port.TestLimitConnections"},
 	"console: callers":            {"console.maxCallers console.maxContents", "console.TestCallersKeepTheirClients"},
 	"console: a form":             {"console.maxFormBytes", "console.TestBadInputIsRefusedByName"},
 	"console: an export":          {"console.maxExport", "console.TestExportsAreBounded"},

@@ -1,4 +1,4 @@
-package node
+package ports
 
 import (
 	"context"
@@ -46,32 +46,27 @@ type ConsoleHost struct {
 }
 
 // newConsole returns the console of a node, nil if it has none.
-func newConsole(n *Node, metrics prometheus.Gatherer) Console {
-	if n.options.Console == nil {
+func (p *Ports) newConsole(s Services) Console {
+	if p.cfg.Console == nil {
 		return nil
 	}
-	self, _ := n.cfg.Self() // a complete configuration has it
-	return n.options.Console(ConsoleHost{
-		Logger: n.options.Logger.Named("console"), Node: n.cfg.Node, ClusterID: n.cfg.ClusterID,
-		Version: n.options.Version, Address: self.Client, Authenticated: n.cfg.Auth.On(), Metrics: metrics,
-		Glance: n.glance, Removed: n.admission.WasRemoved, Settings: n.cfg.Shown(n.options.Origins),
-		Dialer: n.ports.dialerFor(n.cfg, n.options, self.Client),
+	settings := &p.cfg.Settings
+	self, _ := settings.Self() // a complete configuration has it
+	return p.cfg.Console(ConsoleHost{
+		Logger: p.cfg.Logger.Named("console"), Node: settings.Node, ClusterID: settings.ClusterID,
+		Version: p.cfg.Version, Address: self.Client, Authenticated: settings.Auth.On(), Metrics: s.Metrics,
+		Glance: s.Glance, Removed: s.Removed, Settings: settings.Shown(p.cfg.Origins),
+		Dialer: p.dialerFor(self.Client),
 	})
 }
 
-func (n *Node) glance() clientport.NodeStatus {
-	s, _ := n.Status(context.Background()) //nolint:forbidigo // it does not fail, and waits for nothing
-	s.Aside, _ = n.server.Aside()
-	return s
-}
-
-// dialerFor returns what connects to client ports for callers of the HTTP port.
-func (p *ports) dialerFor(cfg config.Config, o Options, own string,
-) func(r *http.Request) func(ctx context.Context, address string) (net.Conn, error) {
+// dialerFor returns what connects to client ports for callers of the HTTP port; own is the address of this node's.
+func (p *Ports) dialerFor(own string) func(r *http.Request) func(ctx context.Context, address string) (net.Conn, error) {
+	mode := p.cfg.Settings.TLS.Clients
 	others := &secure.Dialer{
-		Store: p.security.store, Mode: cfg.TLS.Clients, Dial: o.Platform.Network.Dial, Protocols: grpcProtocols(),
-		Names:  atAddress(&cfg, func(string) session.Node { return 0 }),
-		Theirs: "client_tls", Ours: fmt.Sprintf("client_tls is %s on node %d", cfg.TLS.Clients, cfg.Node),
+		Store: p.security.store, Mode: mode, Dial: p.cfg.Network.Dial, Protocols: grpcProtocols(),
+		Names:  atAddress(&p.cfg.Settings, func(string) session.Node { return 0 }),
+		Theirs: "client_tls", Ours: fmt.Sprintf("client_tls is %s on node %d", mode, p.cfg.Settings.Node),
 	}
 	return func(r *http.Request) func(ctx context.Context, address string) (net.Conn, error) {
 		caller := secure.ConnOf(r.Context())
@@ -85,7 +80,7 @@ func (p *ports) dialerFor(cfg config.Config, o Options, own string,
 }
 
 // runConsole runs the console until ctx ends.
-func (p *ports) runConsole(ctx context.Context) error {
+func (p *Ports) runConsole(ctx context.Context) error {
 	if p.console == nil {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package node
+package ports
 
 import (
 	"context"
@@ -30,12 +30,12 @@ func grpcProtocols() []string { return []string{"h2"} }
 func httpProtocols() []string { return []string{"http/1.1"} }
 
 // newSecurity loads the certificates of a node. Its error names the setting.
-func newSecurity(cfg *config.Config, o Options, nodeAt func(address string) session.Node) (*security, error) {
-	s := &security{}
+func newSecurity(c *Config) (*security, error) {
+	s, cfg := &security{}, &c.Settings
 	if cfg.TLS.On() {
 		var err error
 		if s.store, err = secure.Open(secure.StoreConfig{
-			Files: cfg.TLS.Files(), Clock: o.Platform.Clock, Logger: o.Logger.Named("tls"),
+			Files: cfg.TLS.Files(), Clock: c.Clock, Logger: c.Logger.Named("tls"),
 			Check: func(m *secure.Material, now time.Time) error { return fitting(cfg, m, now) },
 		}); err != nil {
 			return nil, fmt.Errorf("loading tls_cert, tls_key and tls_ca: %w", err)
@@ -47,14 +47,14 @@ func newSecurity(cfg *config.Config, o Options, nodeAt func(address string) sess
 	}
 	nodes := secure.ServerConfig{
 		Store: s.store, Mode: cfg.TLS.Nodes, Setting: "node_tls", Port: "raft_listen", Auth: secure.AuthRequire, Nodes: true,
-		Names: s.ofNode(cfg), Protocols: raftProtocols(), Mute: true, Logger: o.Logger.Named("tls"),
+		Names: s.ofNode(cfg), Protocols: raftProtocols(), Mute: true, Logger: c.Logger.Named("tls"),
 	}
 	s.raft = secure.NewServer(nodes)
 	nodes.Port, nodes.Protocols, nodes.Mute = "peer_listen", grpcProtocols(), false
 	s.peers = secure.NewServer(nodes)
 	callers := secure.ServerConfig{
 		Store: s.store, Mode: cfg.TLS.Clients, Setting: "client_tls", Port: "client_listen", Auth: cfg.TLS.ClientAuth,
-		Names: ofCluster(cfg.ClusterID), Protocols: grpcProtocols(), MinVersion: least, Logger: o.Logger.Named("tls"),
+		Names: ofCluster(cfg.ClusterID), Protocols: grpcProtocols(), MinVersion: least, Logger: c.Logger.Named("tls"),
 	}
 	s.client = secure.NewServer(callers)
 	callers.Port, callers.Protocols = "zk_listen", nil
@@ -64,7 +64,7 @@ func newSecurity(cfg *config.Config, o Options, nodeAt func(address string) sess
 	s.http = secure.NewServer(callers)
 	dialer := func(protocols []string) func(ctx context.Context, address string) (net.Conn, error) {
 		return (&secure.Dialer{
-			Store: s.store, Mode: cfg.TLS.Nodes, Dial: o.Platform.Network.Dial, Names: atAddress(cfg, nodeAt), Protocols: protocols,
+			Store: s.store, Mode: cfg.TLS.Nodes, Dial: c.Network.Dial, Names: atAddress(cfg, c.NodeAt), Protocols: protocols,
 			Theirs: "node_tls", Ours: fmt.Sprintf("node_tls is %s on node %d: make them the same, by way of prefer",
 				cfg.TLS.Nodes, cfg.Node),
 		}).DialContext
@@ -148,6 +148,14 @@ func (s *security) stats() secure.Stats {
 		return secure.Stats{}
 	}
 	return s.store.Stats()
+}
+
+// refused counts the connections that each port has refused.
+func (s *security) refused() Refused {
+	return Refused{
+		Raft: s.raft.Refused(), Peer: s.peers.Refused(), Client: s.client.Refused(), HTTP: s.http.Refused(),
+		ZooKeeper: s.zookeeper.Refused(),
+	}
 }
 
 // warning says that the files on disk are not those in use, empty when they are.

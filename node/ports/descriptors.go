@@ -1,12 +1,10 @@
-package node
+package ports
 
 import (
 	"fmt"
 	"syscall"
 
 	"github.com/hashicorp/go-hclog"
-
-	"holdfast/node/config"
 )
 
 const (
@@ -65,12 +63,13 @@ func descriptorLimit() (int, error) {
 }
 
 // share decides how many connections each port may have.
-func share(cfg config.Config, o Options) (parts, error) {
+func share(c *Config) (parts, error) {
+	cfg := &c.Settings
 	p := defaultParts(cfg.Clients.MaxConnections)
 	if cfg.Listen.ZooKeeper != "" {
 		p.zookeeper = p.clients
 	}
-	if _, files := o.Platform.Network.(tcp); !files { // the connections of a simulation are no files
+	if _, files := c.Network.(tcp); !files { // the connections of a simulation are no files
 		return p, nil
 	}
 	limit, err := descriptorLimit()
@@ -79,8 +78,8 @@ func share(cfg config.Config, o Options) (parts, error) {
 	}
 	p, err = p.within(limit, len(cfg.Peers)-1)
 	if err == nil && p.clients < cfg.Clients.MaxConnections {
-		_, asked := o.Origins["max_connections"]
-		o.Logger.Log(fewerClients(asked), "too few file descriptors for max_connections: clients get the rest after Raft, "+
+		_, asked := c.Origins["max_connections"]
+		c.Logger.Log(fewerClients(asked), "too few file descriptors for max_connections: clients get the rest after Raft, "+
 			"the disk and HTTP",
 			"max_connections", cfg.Clients.MaxConnections, "descriptors", limit, "clients", p.clients)
 	}

@@ -1,4 +1,4 @@
-package node
+package ports
 
 import (
 	"context"
@@ -9,38 +9,40 @@ import (
 	"holdfast/auth"
 	"holdfast/node/config"
 	"holdfast/session"
+	"holdfast/transport/authz"
 	"holdfast/zk"
 )
 
 // newZooKeeper returns the front end for ZooKeeper's clients, nil on a node that does not serve them.
-func newZooKeeper(n *Node, l net.Listener) *zk.Server {
-	if l == nil {
+func (p *Ports) newZooKeeper(s Services) *zk.Server {
+	if p.listeners.zookeeper == nil {
 		return nil
 	}
-	audit := n.ports.access.audit.LaterSupers
-	if n.cfg.Tree.Super == "" {
+	settings := &p.cfg.Settings
+	audit := p.access.audit.LaterSupers
+	if settings.Tree.Super == "" {
 		audit = nil // nobody can be super
 	}
 	return zk.New(zk.Config{
-		Logger:    n.options.Logger.Named("zookeeper"),
-		Limiter:   n.ports.client.Limiter(),
-		Access:    zooKeeperAccess{n.ports.access},
-		Census:    n.ports.census,
-		Super:     n.cfg.Tree.Super,
+		Logger:    p.cfg.Logger.Named("zookeeper"),
+		Limiter:   p.client.Limiter(),
+		Access:    zooKeeperAccess{p.access.authorizer},
+		Census:    p.census,
+		Super:     settings.Tree.Super,
 		Audit:     audit,
-		Words:     wordsOf(n.cfg),
-		NodeStats: n.zooKeeperStats,
+		Words:     wordsOf(settings),
+		NodeStats: s.ZooKeeperStats,
 		Members:   func() string { return "" },
 		KeepsLocal: func(other session.Node) bool {
-			return n.cfg.Sessions.Local && other != n.cfg.Node && n.membership.DirectoryOf(other) != 0
+			return settings.Sessions.Local && other != settings.Node && s.IsMember(other)
 		},
-	}, n.traces.service(n.server))
+	}, s.Clients)
 }
 
 // wordsOf returns the four-letter words that a node answers. A client of a read-only server asks the others whether
 // they take writes, and stays where it is until one says so. So a node that may be read-only answers that word whatever
 // zk_4lw_commands are, as ZooKeeper does.
-func wordsOf(cfg config.Config) []string {
+func wordsOf(cfg *config.Config) []string {
 	words := cfg.ZooKeeper.Allowed()
 	if cfg.ReadOnly && !slices.Contains(words, "isro") {
 		words = append(words, "isro")
@@ -50,16 +52,16 @@ func wordsOf(cfg config.Config) []string {
 
 // zooKeeperAccess asks for roles on ZooKeeper's port: a client needs the role client, and who asks for a four-letter
 // word client or reader.
-type zooKeeperAccess struct{ access *access }
+type zooKeeperAccess struct{ authorizer *authz.Authorizer }
 
 // Connect admits a client.
 func (a zooKeeperAccess) Connect(certificate *x509.Certificate, from net.Addr) (zk.Caller, error) {
-	return a.access.Connection("ZooKeeper's connect", auth.Client, namesOf(certificate), from)
+	return a.authorizer.Connection("ZooKeeper's connect", auth.Client, namesOf(certificate), from)
 }
 
 // Word admits somebody who asks for a word.
 func (a zooKeeperAccess) Word(certificate *x509.Certificate, from net.Addr) error {
-	_, err := a.access.Connection("ZooKeeper's four-letter word", auth.Client|auth.Reader, namesOf(certificate), from)
+	_, err := a.authorizer.Connection("ZooKeeper's four-letter word", auth.Client|auth.Reader, namesOf(certificate), from)
 	return err
 }
 
@@ -71,30 +73,17 @@ func namesOf(certificate *x509.Certificate) []string {
 }
 
 // serveZooKeeper serves ZooKeeper's clients until the port is stopped.
-func (p *ports) serveZooKeeper() error {
+func (p *Ports) serveZooKeeper() error {
 	if p.front == nil {
 		return nil
 	}
-	return p.front.Serve(p.zookeeper)
+	return p.front.Serve(p.listeners.zookeeper)
 }
 
 // stopZooKeeper stops that.
-func (p *ports) stopZooKeeper(ctx context.Context) error {
+func (p *Ports) stopZooKeeper(ctx context.Context) error {
 	if p.front == nil {
 		return nil
 	}
 	return p.front.Stop(ctx)
-}
-
-// zooKeeperStats returns what four-letter words tell of the node.
-func (n *Node) zooKeeperStats() zk.NodeStats {
-	t := n.treeStatus()
-	//nolint:gosec // counters
-	return zk.NodeStats{
-		Release: n.options.Version, Leads: n.Leads(), Members: len(n.membership.Members()), Node: n.cfg.Node,
-		Entries: int64(t.Entries), Ephemerals: int64(t.Ephemerals), Bytes: int64(t.Bytes), Watches: int64(t.Watches),
-		Sessions: int64(n.view.Sessions()), DataDir: n.cfg.DataDir, ClientPort: n.cfg.Listen.ZooKeeper,
-		MaxConnections: n.cfg.RateLimits.MaxConnectionsPerAddress,
-		MinTimeout:     n.cfg.Sessions.MinTimeout, MaxTimeout: n.cfg.Sessions.MaxTimeout,
-	}
 }

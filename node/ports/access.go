@@ -1,4 +1,4 @@
-package node
+package ports
 
 import (
 	"cmp"
@@ -11,14 +11,13 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"holdfast/auth"
-	"holdfast/node/config"
 	"holdfast/transport/authz"
 )
 
 // access decides who may call this node, and writes down what operators do.
 type access struct {
-	*authz.Authorizer
-	audit *authz.Audit
+	authorizer *authz.Authorizer
+	audit      *authz.Audit
 	// keeper has the file of tokens and certificates; nil when callers are not authenticated.
 	keeper *auth.Keeper
 	// file gets the audit's lines; nil: they go to the log.
@@ -26,9 +25,9 @@ type access struct {
 }
 
 // openAccess reads the file of tokens and certificates, and opens the audit's.
-func openAccess(cfg config.Auth, o Options) (*access, error) {
-	a := &access{}
-	lines := cmp.Or(o.Audit, o.Logger).Named("audit")
+func openAccess(c *Config) (*access, error) {
+	a, cfg := &access{}, c.Settings.Auth
+	lines := cmp.Or(c.Audit, c.Logger).Named("audit")
 	if cfg.AuditFile != "" {
 		var err error
 		a.file, err = os.OpenFile(cfg.AuditFile, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
@@ -47,8 +46,8 @@ func openAccess(cfg config.Auth, o Options) (*access, error) {
 	}
 	table := auth.ClientPort()
 	a.audit = authz.NewAudit(lines, table)
-	a.Authorizer = authz.New(authz.Config{
-		Logger: o.Logger.Named("access"), Mode: cfg.Mode, Book: a.book, Table: table, Audit: a.audit, Clock: o.Platform.Clock,
+	a.authorizer = authz.New(authz.Config{
+		Logger: c.Logger.Named("access"), Mode: cfg.Mode, Book: a.book, Table: table, Audit: a.audit, Clock: c.Clock,
 	})
 	return a, nil
 }

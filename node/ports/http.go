@@ -1,4 +1,4 @@
-package node
+package ports
 
 import (
 	"fmt"
@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"holdfast/auth"
@@ -25,13 +24,14 @@ const httpTimeout = 10 * time.Second
 const maxHeaderBytes = 16 << 10
 
 // newHTTP returns the server of /metrics and /healthz, and of the console in /ui/.
-func newHTTP(n *Node, registry *prometheus.Registry) *http.Server {
+func (p *Ports) newHTTP(s Services) *http.Server {
 	mux := http.NewServeMux()
-	metrics := n.ports.access.Handler(auth.Reader, promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	mux.Handle("GET /metrics", knownHosts(&n.cfg, metrics))
-	mux.HandleFunc("GET /healthz", n.healthz)
-	if c := n.ports.console; c != nil {
-		mux.Handle("/ui/", knownHosts(&n.cfg, n.ports.access.Browser(auth.Reader, c)))
+	settings, authorizer := &p.cfg.Settings, p.access.authorizer
+	metrics := authorizer.Handler(auth.Reader, promhttp.HandlerFor(s.Metrics, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", knownHosts(settings, metrics))
+	mux.Handle("GET /healthz", healthPage{s.Health, s.HealthWarning})
+	if c := p.console; c != nil {
+		mux.Handle("/ui/", knownHosts(settings, authorizer.Browser(auth.Reader, c)))
 		mux.Handle("GET /{$}", http.RedirectHandler("/ui/", http.StatusFound))
 	}
 	server := &http.Server{
@@ -41,12 +41,12 @@ func newHTTP(n *Node, registry *prometheus.Registry) *http.Server {
 		IdleTimeout:    httpTimeout,
 		MaxHeaderBytes: maxHeaderBytes,
 		ConnContext:    secure.HTTPContext,
-		ErrorLog:       n.options.Logger.Named("http").StandardLogger(nil),
+		ErrorLog:       p.cfg.Logger.Named("http").StandardLogger(nil),
 	}
 	silent := &silentConns{all: make(map[net.Conn]struct{})}
 	server.ConnState = silent.note
 	server.RegisterOnShutdown(silent.end)
-	if c := n.ports.console; c != nil {
+	if c := p.console; c != nil {
 		server.RegisterOnShutdown(c.Stop)
 	}
 	return server
@@ -85,16 +85,21 @@ func (s *silentConns) end() {
 	}
 }
 
-// healthz answers 200 when the node serves, or 503 with the reason. A warning is on a second line.
-func (n *Node) healthz(w http.ResponseWriter, _ *http.Request) {
+// healthPage answers 200 when the node serves, or 503 with the reason. A warning is on a second line.
+type healthPage struct {
+	check   func() error
+	warning func() string
+}
+
+func (h healthPage) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	if err := n.health.Check(); err != nil {
+	if err := h.check(); err != nil {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		fmt.Fprintf(w, "not serving: %v\n", err) //nolint:errcheck // the asker has gone away
 		return
 	}
 	fmt.Fprintln(w, "ok") //nolint:errcheck // the asker has gone away
-	if text := n.health.Warning(); text != "" {
+	if text := h.warning(); text != "" {
 		fmt.Fprintf(w, "warning: %s\n", text) //nolint:errcheck // the asker has gone away
 	}
 }
