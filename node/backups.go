@@ -53,7 +53,7 @@ type frozen struct {
 	ends *time.Timer
 }
 
-func newBackups(n *Node) *backups {
+func (n *Node) newBackups() *backups {
 	return &backups{
 		logger: n.options.Logger, freeze: n.view.Backup, describe: n.origin, sync: n.server.Sync,
 		copies: map[[backup.IDSize]byte]*frozen{},
@@ -216,6 +216,6 @@ func (a *aging) Write(b []byte) (int, error) {
 // origin says what a backup of this node is of.
 func (n *Node) origin() backup.Header {
 	return backup.Header{
-		Cluster: n.cfg.ClusterID, Node: n.cfg.Node, Version: n.options.Version, Term: n.consensus.raft.CurrentTerm(),
+		Cluster: n.cfg.ClusterID, Node: n.cfg.Node, Version: n.options.Version, Term: n.consensus.Raft.CurrentTerm(),
 	}
 }

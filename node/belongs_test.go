@@ -44,7 +44,7 @@ func (c *testCluster) removed(leads, gone *testNode) (heal func()) {
 		c.eventually("it is a member", within, func() bool {
 			return gone.membership.DirectoryOf(gone.cfg.Node) != 0 && leads.membership.DirectoryOf(gone.cfg.Node) != 0
 		})
-		if err := leads.consensus.raft.RemoveServer(raftnet.ServerID(gone.cfg.Node, gone.membership.OwnDirectory()),
+		if err := leads.consensus.Raft.RemoveServer(raftnet.ServerID(gone.cfg.Node, gone.membership.OwnDirectory()),
 			0, 0).Error(); err != nil {
 			c.t.Fatal(err)
 		}

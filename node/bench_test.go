@@ -18,7 +18,7 @@ func BenchmarkOpens1024(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	entries, writes := n.consensus.proposer.Stats().Entries, n.consensus.store.Writes()
+	entries, writes := n.consensus.Proposer.Stats().Entries, n.consensus.Store.Writes()
 	request := uint64(0)
 	for b.Loop() {
 		var wg sync.WaitGroup
@@ -40,7 +40,7 @@ func BenchmarkOpens1024(b *testing.B) {
 		wg.Wait()
 	}
 	all := float64(b.N * opens)
-	b.ReportMetric(all/float64(n.consensus.proposer.Stats().Entries-entries), "opens/entry")
-	b.ReportMetric(all/float64(2*(n.consensus.store.Writes()-writes)), "opens/fsync")
+	b.ReportMetric(all/float64(n.consensus.Proposer.Stats().Entries-entries), "opens/entry")
+	b.ReportMetric(all/float64(2*(n.consensus.Store.Writes()-writes)), "opens/fsync")
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/all, "ns/open")
 }

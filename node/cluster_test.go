@@ -21,6 +21,7 @@ import (
 	"holdfast/session"
 	"holdfast/test/sim/simnet"
 	"holdfast/transport/authz"
+	"holdfast/transport/raftnet"
 )
 
 // testCluster are whole nodes on a simulated network, in a bubble.
@@ -35,6 +36,8 @@ type testCluster struct {
 	clock func() time.Time
 	// console is that of every node that starts, nil for none.
 	console func(ports.ConsoleHost) ports.Console
+	// noNotices keeps nodes that start from sending notices of commits.
+	noNotices bool
 	// opens numbers the sessions that open has opened.
 	opens byte
 }
@@ -114,6 +117,7 @@ func (c *testCluster) make(n *testNode) (*Node, error) {
 			Disk:      n.disk.wrap,
 			Clock:     c.clock,
 			writes:    n.writes,
+			noNotices: c.noNotices,
 			monotonic: func() time.Time { return time.Now().Add(time.Duration(n.jump.Load())) },
 		},
 		Observers: Observers{
@@ -125,6 +129,11 @@ func (c *testCluster) make(n *testNode) (*Node, error) {
 			},
 		},
 	})
+}
+
+// raftAddress is the address of n's Raft as others know it.
+func (n *testNode) raftAddress() raft.ServerAddress {
+	return raftnet.At(n.name+":7401", n.membership.OwnDirectory())
 }
 
 // start begins a life of n.

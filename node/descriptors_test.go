@@ -142,6 +142,6 @@ func nodeOfFewDescriptors(t *testing.T, limit string) {
 	n := start(t, c)
 	fmt.Println("serves", c.Listen.Client, c.Listen.Raft, c.Listen.Peer, c.Listen.HTTP)
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
-		fmt.Println("snapshot", n.consensus.raft.Snapshot().Error())
+		fmt.Println("snapshot", n.consensus.Raft.Snapshot().Error())
 	}
 }

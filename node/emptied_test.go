@@ -86,7 +86,7 @@ func TestAnEmptiedNodeVotesOnce(t *testing.T) {
 		emptied, behind := c.others(leads)[0], c.others(leads)[1]
 		// What the node that is behind would ask for in the leader's own term, had its question been on its way since
 		// then.
-		term := leads.consensus.raft.CurrentTerm()
+		term := leads.consensus.Raft.CurrentTerm()
 		heal := c.cut(emptied, leads)
 		c.kill(emptied)
 		c.empty(emptied)

@@ -39,7 +39,7 @@ func newLibrary(t *testing.T, trailing uint64) *library {
 			for i, n := range c.nodes { // no two snapshots are the same
 				l.ids = append(l.ids, c.openMany(number+20+i, 1, leads)...)
 				c.agree(within)
-				if err := n.consensus.raft.Snapshot().Error(); err != nil {
+				if err := n.consensus.Raft.Snapshot().Error(); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -43,7 +43,7 @@ func (n *Node) newDrain() *health.Drain {
 		Node: n.cfg.Node, Logger: n.options.Logger, Pulse: n.pulse,
 		Timeout: n.cfg.Clients.DrainTimeout, Interval: n.cfg.Sessions.HeartbeatInterval,
 		Server:        n.server,
-		Leads:         func() bool { return n.consensus.raft.State() == raft.Leader },
+		Leads:         func() bool { return n.consensus.Raft.State() == raft.Leader },
 		TransferToAny: n.transfer.ToAny, TransferTo: n.transfer.To,
 		Peers: n.peers, Members: n.Members, Observes: n.membership.IsObserver,
 		DiskFull: n.diskFull, DisksFull: n.server.DisksFull,
@@ -54,7 +54,7 @@ func (n *Node) newDrain() *health.Drain {
 // newTransfer makes what transfers leadership away from this node.
 func (n *Node) newTransfer() *health.Transfer {
 	return health.NewTransfer(health.TransferConfig{
-		Node: n.cfg.Node, Logger: n.options.Logger, Pulse: n.pulse, Raft: n.consensus.raft, Watchdog: n.watchdog,
+		Node: n.cfg.Node, Logger: n.options.Logger, Pulse: n.pulse, Raft: n.consensus.Raft, Watchdog: n.watchdog,
 		Interval: n.cfg.Sessions.HeartbeatInterval, ElectionTimeout: n.cfg.Raft.HeartbeatTimeout,
 		Voters: n.otherVoters, Peers: n.peers,
 	})
@@ -62,7 +62,7 @@ func (n *Node) newTransfer() *health.Transfer {
 
 // otherVoters returns Raft's servers that vote, without this node.
 func (n *Node) otherVoters() map[session.Node]raft.Server {
-	future := n.consensus.raft.GetConfiguration()
+	future := n.consensus.Raft.GetConfiguration()
 	if future.Error() != nil {
 		return nil
 	}
@@ -94,16 +94,14 @@ func (n *Node) newSupervisor() *health.Supervisor {
 		Logger: n.options.Logger, Pulse: n.pulse, Watchdog: n.watchdog,
 		AppliedElsewhere: n.server.AppliedElsewhere, CheckDirectory: n.dir.Check,
 		Suspend: func() {
-			n.consensus.layer.Suspend()
-			n.consensus.watch.again() // the node's role ends
+			n.consensus.Suspend()
 			n.health.CheckSoon()
 		},
 		Resume: func() {
-			n.consensus.layer.Resume()
-			n.consensus.watch.again() // a role may begin
+			n.consensus.Resume()
 			n.health.CheckSoon()
 		},
-		Leads:    func() bool { return n.consensus.raft.State() == raft.Leader },
+		Leads:    func() bool { return n.consensus.Raft.State() == raft.Leader },
 		Transfer: n.transfer.AfterPause,
 	}
 }
@@ -174,8 +172,7 @@ func (n *Node) settingsWarning() string {
 // if the difference is on its disk.
 func (n *Node) stepOut(why error) {
 	n.watchdog.Leave(why)
-	n.consensus.layer.Leave()
-	n.consensus.watch.again() // the node's role ends
+	n.consensus.Leave()
 	n.server.StepOut()
 	n.health.CheckSoon()
 	n.ports.EndStreams()

@@ -29,7 +29,7 @@ func (c *testCluster) write(through *testNode, of session.Grant, number uint64, 
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	result, err := through.consensus.proposer.Propose(c.t.Context(), session.TreeCommand{Encoded: encoded, Weight: 1})
+	result, err := through.consensus.Proposer.Propose(c.t.Context(), session.TreeCommand{Encoded: encoded, Weight: 1})
 	if err != nil || result.Err != nil {
 		c.t.Fatalf("write %d: %v, %v", number, err, result.Err)
 	}
@@ -121,7 +121,7 @@ const tickedAtMost = time.Minute + 10*time.Second
 func (c *testCluster) resumedOnce(through *testNode) session.Grant {
 	c.t.Helper()
 	grant := c.mustOpen(through, within)
-	result, err := through.consensus.proposer.Propose(c.t.Context(), session.MoveSession{
+	result, err := through.consensus.Proposer.Propose(c.t.Context(), session.MoveSession{
 		ID: grant.Session.ID, NewOwner: grant.Session.Owner, Instance: 7, Attempt: 1, Named: grant.Session.Attachment,
 	})
 	if err != nil || result.Err != nil {

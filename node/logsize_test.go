@@ -39,11 +39,11 @@ func TestW7LargeLogsAreCut(t *testing.T) {
 		}
 		for round := range 3 {
 			fill()
-			first, err := leads.consensus.store.Log().FirstIndex()
+			first, err := leads.consensus.Store.Log().FirstIndex()
 			if err != nil {
 				t.Fatal(err)
 			}
-			last := leads.consensus.raft.LastIndex()
+			last := leads.consensus.Raft.LastIndex()
 			if kept := last - first + 1; kept > 60 || kept < 10 {
 				t.Errorf("round %d: the log has %d entries of 4 kB, bound %d bytes", round, kept, bound)
 			}
@@ -82,7 +82,7 @@ func (c *testCluster) openWith(n *testNode, labels session.Labels) {
 // newestSnapshot returns the last entry of a node's newest snapshot.
 func newestSnapshot(t *testing.T, n *testNode) uint64 {
 	t.Helper()
-	all, err := n.consensus.store.Snapshots().List()
+	all, err := n.consensus.Store.Snapshots().List()
 	if err != nil || len(all) == 0 {
 		t.Fatalf("%d snapshots, %v", len(all), err)
 	}

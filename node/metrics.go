@@ -18,7 +18,7 @@ func (n *Node) measure() *metrics.Snapshot {
 	served := n.ports.Stats()
 	s := &metrics.Snapshot{
 		Raft: metrics.Raft{
-			Term: n.view.Term(), CommitIndex: n.consensus.raft.CommitIndex(), AppliedIndex: n.view.AppliedIndex(),
+			Term: n.view.Term(), CommitIndex: n.consensus.Raft.CommitIndex(), AppliedIndex: n.view.AppliedIndex(),
 		},
 		Applied:   n.view.turnover.counts(),
 		Tree:      n.treeStatus(),
@@ -26,9 +26,9 @@ func (n *Node) measure() *metrics.Snapshot {
 		Learner:   n.server.Stats(),
 		Local:     n.server.LocalUsage(),
 		Mode:      n.server.State().Mode,
-		Proposer:  n.consensus.proposer.Stats(),
-		LogWrites: n.consensus.store.Writes(),
-		Notices:   n.consensus.notice.notices.Stats(),
+		Proposer:  n.consensus.Proposer.Stats(),
+		LogWrites: n.consensus.Store.Writes(),
+		Notices:   n.consensus.NoticeStats(),
 		Elections: metrics.Elections(n.voter.Stats()),
 		Health: metrics.Health{
 			Ready: n.health.Check() == nil, Draining: n.drain.On(),

@@ -172,7 +172,7 @@ func TestReadOnlyBehindAfterARestart(t *testing.T) {
 		n := c.others(leads)[0]
 		before := c.mustOpen(n, 5*time.Second)
 		c.eventually("a snapshot of it", within, func() bool {
-			metas, err := n.consensus.store.Snapshots().List()
+			metas, err := n.consensus.Store.Snapshots().List()
 			return err == nil && len(metas) > 0 && metas[0].Index >= before.Session.OpenedIndex
 		})
 		old := n.server.State().Index

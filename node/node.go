@@ -13,9 +13,9 @@ import (
 
 	"holdfast/fsm"
 	"holdfast/fsm/entry"
-	"holdfast/fsm/proposer"
 	"holdfast/learner"
 	"holdfast/node/config"
+	"holdfast/node/consensus"
 	"holdfast/node/election"
 	"holdfast/node/health"
 	"holdfast/node/members"
@@ -48,7 +48,8 @@ type Node struct {
 	admission  *members.Admission
 	positions  *storage.Positions
 	view       *view
-	consensus  *consensus
+	olderCopy  *members.OlderCopyCheck
+	consensus  *consensus.Consensus
 	replica    *replica
 	server     *learner.Server
 	backups    *backups
@@ -65,13 +66,6 @@ type Node struct {
 
 // complaintInterval is the least time between two warnings about one thing that does not end.
 const complaintInterval = 10 * time.Second
-
-// applyTimeout is how long a log entry may wait to be committed before its outcome counts as unknown. It is longer than
-// an election takes, so that most requests outlive one.
-const applyTimeout = 5 * time.Second
-
-// fatalWait is how long a failed start may take to say what it was doing.
-const fatalWait = time.Second
 
 // New opens the data directory, binds the ports and starts Raft. Errors say what to do. The node serves once Run runs.
 // To close a node that is not to run after all, run it with a context that has ended.
@@ -141,19 +135,15 @@ func (n *Node) open() (err error) {
 	n.voter = election.New(election.Config{
 		Logger: n.options.Logger, Pulse: n.pulse, Membership: n.membership, Silence: n.cfg.Raft.HeartbeatTimeout * 3 / 2,
 	})
-	if err = n.startConsensus(); err != nil {
+	n.olderCopy = members.NewOlderCopyCheck(n.membership, n.dir,
+		filepath.Join(n.dir.Path(), storage.OlderCopyFolder), n.failure.fail)
+	if n.consensus, err = n.startConsensus(); err != nil {
 		return err
 	}
-	n.view.raft = n.consensus.raft
-	n.consensus.proposer = proposer.New(proposer.Config{
-		Logger:  n.options.Logger,
-		Timeout: applyTimeout,
-		Clocks:  func() entry.Clocks { return n.roles.Clocks() },
-	}, n.timings.Raft(n.consensus.raft))
-	n.consensus.notice.proposer.Store(n.consensus.proposer)
+	n.view.raft = n.consensus.Raft
 	n.openRoles()
 	n.drain = n.newDrain()
-	n.backups = newBackups(n)
+	n.backups = n.newBackups()
 	n.ports.MakeServers(n.services())
 	n.resources = n.newResources()
 	n.health = n.newHealth()
@@ -217,7 +207,7 @@ func (n *Node) openState() {
 func (n *Node) openRoles() {
 	n.exchange = members.NewExchange(members.ExchangeConfig{
 		Logger: n.options.Logger, Interval: n.cfg.Sessions.HeartbeatInterval, Pulse: n.pulse, Directory: n.dir,
-		Network: n.consensus.layer, Membership: n.membership, Admission: n.admission, OlderCopy: n.consensus.olderCopy,
+		Network: n.consensus.Network, Membership: n.membership, Admission: n.admission, OlderCopy: n.olderCopy,
 		Applied: n.view.AppliedIndex, Fail: n.failure.fail,
 	})
 	n.transfer = n.newTransfer()
@@ -230,12 +220,12 @@ func (n *Node) openRoles() {
 			}
 			return nil
 		},
-		Propose: n.consensus.proposer.Propose,
+		Propose: n.consensus.Proposer.Propose,
 	})
 	n.roles = roles.New(roles.Config{
 		Logger: n.options.Logger, Node: n.cfg.Node, Interval: n.cfg.Sessions.HeartbeatInterval, Pulse: n.pulse,
 		Clock: n.options.Platform.Clock, Stalled: n.watchdog.Check, StallPeriod: n.watchdog.Period,
-		Raft: n.consensus.raft, Changed: n.consensus.watch.changed, Log: n.consensus.proposer, State: n.view,
+		Raft: n.consensus.Raft, Changed: n.consensus.Changed(), Log: n.consensus.Proposer, State: n.view,
 		Learner: n.server, Streams: n.streams, Membership: n.membership, Operator: n.operator,
 		Dial: n.peerDial, Link: n.options.Platform.Link, Tracer: n.traces.tracer, Record: n.positions.Record,
 		ExpiryInterval: n.cfg.Sessions.ExpiryInterval(), Limits: n.cfg.Sessions.Limits(),
@@ -280,42 +270,19 @@ func (n *Node) termObservers() roles.Observers {
 	}
 }
 
-// startConsensus starts Raft. A write that fails is never answered, not even while Raft starts: the goroutine that made
-// the write ends instead.
-func (n *Node) startConsensus() error {
-	started := make(chan error, 1)
-	go func() {
-		err := errHeld
-		defer func() { started <- err }()
-		n.consensus, err = n.startRaft(n.ports.Raft())
-	}()
-	select {
-	case err := <-started:
-		return err // also when the node has failed already: Run says so
-	case <-n.failure.happened:
-	}
-	n.failure.release()
-	timer := time.NewTimer(fatalWait)
-	defer timer.Stop()
-	select {
-	case err := <-started:
-		switch {
-		case errors.Is(err, errHeld):
-			return n.failure.cause()
-		case err != nil: // the state machine refused, and Raft's error says more
-			return errors.Join(err, n.failure.cause())
-		}
-		//nolint:forbidigo // the node never ran: there is no context to stop it with
-		bound, done := context.WithTimeout(context.Background(), fatalWait)
-		defer done()
-		return errors.Join(n.failure.cause(), n.consensus.stop(bound))
-	case <-timer.C: // the start hangs, and keeps what it has opened
-		return n.failure.cause()
-	}
+// startConsensus starts Raft.
+func (n *Node) startConsensus() (*consensus.Consensus, error) {
+	return consensus.Start(consensus.Config{
+		Logger: n.options.Logger, Settings: n.cfg, Port: consensus.Port(n.ports.Raft()),
+		Directory: n.dir, Positions: n.positions,
+		Membership: n.membership, Admission: n.admission, OlderCopy: n.olderCopy, Voter: n.voter,
+		State: n.view.State, Clocks: func() entry.Clocks { return n.roles.Clocks() },
+		Fail: n.failure.fail, Failed: n.failure.happened, Cause: n.failure.cause,
+		Watchdog: n.watchdog, Timings: n.timings, Tracer: n.traces.tracer,
+		CommitTimeout: n.options.Platform.CommitTimeout, NoNotices: n.options.Platform.noNotices,
+		Wrap: n.options.Platform.Disk,
+	})
 }
-
-// errHeld says that Raft's start ended at a write that failed.
-var errHeld = errors.New("a write failed while Raft was starting")
 
 // Leads reports whether this node leads a term now.
 func (n *Node) Leads() bool { return n.roles.Tracker() != nil }

@@ -191,7 +191,7 @@ func TestSnapshotsCarryTheStateOverARestart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err = n.consensus.raft.Snapshot().Error(); err != nil {
+	if err = n.consensus.Raft.Snapshot().Error(); err != nil {
 		t.Fatal(err)
 	}
 	if err = n.stop(); err != nil {
@@ -267,7 +267,7 @@ func TestStopDespiteAClientThatStays(t *testing.T) {
 		if took := time.Since(begun); took != n.cfg.Tuning.ShutdownTimeout/2 {
 			t.Errorf("stopped after %v, want %v", took, n.cfg.Tuning.ShutdownTimeout/2)
 		}
-		if got := n.consensus.raft.State(); got != raft.Shutdown {
+		if got := n.consensus.Raft.State(); got != raft.Shutdown {
 			t.Errorf("Raft is %v, want that it was shut down", got)
 		}
 	})

@@ -27,7 +27,7 @@ func TestR7AFollowerAppliesAtOnce(t *testing.T) {
 				}
 			}
 		}
-		if stats := leads.consensus.notice.notices.Stats(); stats.Accepted < 2*2*opens || stats.Failed > 0 {
+		if stats := leads.consensus.NoticeStats(); stats.Accepted < 2*2*opens || stats.Failed > 0 {
 			t.Errorf("%d notices were accepted and %d failed, for %d opens and two followers", stats.Accepted, stats.Failed,
 				2*opens)
 		}
@@ -39,9 +39,17 @@ func TestR7ACommitIsToldWithoutANotice(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, nil)
 		defer c.stop()
+		c.noNotices = true
+		for _, n := range c.nodes {
+			if err := c.end(n); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, n := range c.nodes {
+			c.start(n)
+		}
 		leads := c.leader(within)
 		c.agree(within)
-		leads.consensus.notice.proposer.Store(nil)
 		follower := c.others(leads)[0]
 		timeout := leads.cfg.CommitTimeout()
 		var longest time.Duration
@@ -79,15 +87,15 @@ func TestR8AnOpenTakesOneWrite(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		leads.disk.hang()
-		applied := leads.consensus.raft.AppliedIndex()
+		applied := leads.consensus.Raft.AppliedIndex()
 		if _, err := c.open(leads, leads.cfg.Raft.StallTimeout/2); err == nil {
 			t.Error("an open ended before the leader had written it")
 		}
 		for _, n := range c.others(leads) {
-			if got := n.consensus.raft.LastIndex(); got != applied+1 {
+			if got := n.consensus.Raft.LastIndex(); got != applied+1 {
 				t.Errorf("%s has %d entries, want one more than the %d that were applied", n.name, got, applied)
 			}
-			if got := n.consensus.raft.CommitIndex(); got > applied {
+			if got := n.consensus.Raft.CommitIndex(); got > applied {
 				t.Errorf("%s takes entry %d for committed, which the leader has not written", n.name, got)
 			}
 		}

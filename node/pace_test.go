@@ -99,9 +99,9 @@ func TestIntervalsThatDifferBreakNoPromise(t *testing.T) {
 // lead has the node that leads hand over to another.
 func (c *testCluster) lead(from, to *testNode) {
 	c.t.Helper()
-	id, address := raftnet.ServerID(to.cfg.Node, to.membership.OwnDirectory()), to.consensus.transport.LocalAddr()
-	if err := from.consensus.raft.LeadershipTransferToServer(id, address).Error(); err != nil {
+	id, address := raftnet.ServerID(to.cfg.Node, to.membership.OwnDirectory()), to.raftAddress()
+	if err := from.consensus.Raft.LeadershipTransferToServer(id, address).Error(); err != nil {
 		c.t.Errorf("handing over to %s: %v", to.name, err)
 	}
-	c.eventually("a hand-over to "+to.name, within, func() bool { return to.consensus.raft.State() == raft.Leader })
+	c.eventually("a hand-over to "+to.name, within, func() bool { return to.consensus.Raft.State() == raft.Leader })
 }

@@ -46,6 +46,8 @@ type Platform struct {
 	monotonic func() time.Time
 	// writes, when set, are the writes that go to leaders, in the place of those of the node's clients.
 	writes learner.PendingWrites
+	// noNotices keeps the leader from telling followers of commits at once (R7).
+	noNotices bool
 }
 
 // withDefaults returns p with the machine's own clocks where none are set.

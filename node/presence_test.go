@@ -82,7 +82,7 @@ func TestADirectoryThatIsRemoved(t *testing.T) {
 					!strings.Contains(body, how.what) {
 					t.Errorf("healthz: %d %q, want what was done to %s, and what to do", code, body, dir)
 				}
-				if err := old.consensus.raft.Snapshot().Error(); err == nil {
+				if err := old.consensus.Raft.Snapshot().Error(); err == nil {
 					t.Error("a snapshot was written to a directory that is gone")
 				}
 				if how.undo == nil {

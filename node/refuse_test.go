@@ -65,7 +65,7 @@ func TestCorruptLogFile(t *testing.T) {
 func TestCorruptSnapshot(t *testing.T) {
 	c := alone(t)
 	n := start(t, c)
-	if err := n.consensus.raft.Snapshot().Error(); err != nil {
+	if err := n.consensus.Raft.Snapshot().Error(); err != nil {
 		t.Fatal(err)
 	}
 	if err := n.stop(); err != nil {
@@ -116,7 +116,7 @@ func TestLostSnapshots(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err = n.consensus.raft.Snapshot().Error(); err != nil {
+	if err = n.consensus.Raft.Snapshot().Error(); err != nil {
 		t.Fatal(err)
 	}
 	if err = n.stop(); err != nil {
@@ -164,7 +164,7 @@ func TestUnknownLogEntryStopsTheNode(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	before := n.view.AppliedIndex()
-	n.consensus.raft.Apply([]byte{2, 0, 0, 0, 0, 1}, time.Second) // a version that does not exist yet
+	n.consensus.Raft.Apply([]byte{2, 0, 0, 0, 0, 1}, time.Second) // a version that does not exist yet
 	select {
 	case err := <-done:
 		if err == nil || !strings.Contains(err.Error(), "format 2") {

@@ -92,7 +92,7 @@ func TestAReplacedNodeIsReadyOnceAllKnowOfItsVote(t *testing.T) {
 		c.eventually("the third writes", time.Second, func() bool { return lags.disk.hanging() > 0 })
 		close(caughtUp)
 		c.eventually("the vote is committed", 2*time.Second, func() bool {
-			return n.membership.IsVoter() && n.view.AppliedIndex() == leads.consensus.raft.LastIndex()
+			return n.membership.IsVoter() && n.view.AppliedIndex() == leads.consensus.Raft.LastIndex()
 		})
 		time.Sleep(2 * n.cfg.Sessions.HeartbeatInterval) // the leader says what it knows with the next heartbeat
 		if s, _, _ := lags.membership.Member(n.cfg.Node); s.Suffrage == raft.Voter {

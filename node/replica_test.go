@@ -37,7 +37,7 @@ func (n *testNode) forge(t *testing.T, opens int) {
 		t.Fatal(err)
 	}
 	if err, failed := n.view.Apply(
-		&raft.Log{Index: n.view.AppliedIndex(), Term: n.consensus.raft.CurrentTerm(), Data: data},
+		&raft.Log{Index: n.view.AppliedIndex(), Term: n.consensus.Raft.CurrentTerm(), Data: data},
 	).(error); failed {
 		t.Fatal(err)
 	}
@@ -158,7 +158,7 @@ func TestAReplicaThatDiffersStepsOut(t *testing.T) {
 				}
 
 				// Its snapshot has the difference.
-				if err := n.consensus.raft.Snapshot().Error(); err != nil {
+				if err := n.consensus.Raft.Snapshot().Error(); err != nil {
 					t.Fatal(err)
 				}
 				if err := c.end(n); err != nil {

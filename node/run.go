@@ -23,7 +23,7 @@ func (n *Node) Run(ctx context.Context) error {
 		n.options.Logger.Info("stopping")
 		n.leave(running)
 	case <-n.failure.happened:
-		if err := n.consensus.abandon(); err != nil {
+		if err := n.consensus.Abandon(); err != nil {
 			n.options.Logger.Warn("closing Raft's port", "error", err)
 		}
 	}
@@ -82,7 +82,7 @@ func (n *Node) start(ctx context.Context) *sync.WaitGroup {
 		})
 	}
 	supervisor := n.newSupervisor()
-	start("proposer", func() error { return n.consensus.proposer.Run(ctx) })
+	start("proposer", func() error { return n.consensus.Proposer.Run(ctx) })
 	start("learner", func() error { return n.server.Run(ctx) })
 	n.ports.Start(ctx, start)
 	start("health", func() error { return n.health.Run(ctx) })
@@ -92,13 +92,9 @@ func (n *Node) start(ctx context.Context) *sync.WaitGroup {
 	start("acknowledged", func() error { return n.positions.Run(ctx) })
 	start("directory", func() error { return supervisor.WatchDirectory(ctx) })
 	start("watchdog", func() error { return supervisor.Run(ctx) })
-	start("snapshots", func() error {
-		return n.consensus.store.RunSnapshots(ctx, n.consensus.raft, n.options.Logger)
-	})
+	start("snapshots", func() error { return n.consensus.RunSnapshots(ctx) })
 	start("scrub", func() error { return n.replica.scrub(ctx) })
-	start("succession", func() error {
-		return n.voter.Run(ctx, n.consensus.layer, n.consensus.transport, n.consensus.watch.news)
-	})
+	start("succession", func() error { return n.consensus.RunElections(ctx) })
 	start("drain", func() error { return n.drain.Run(ctx) })
 	start("roles", func() error { return n.roles.Run(ctx) })
 	return &parts
@@ -118,10 +114,6 @@ func (n *Node) stop(ctx context.Context, quiet func()) error {
 	err := n.ports.Stop(ctx)
 	n.backups.close()
 	quiet()
-	within := appliedTimeout
-	if n.failure.failed() { // a disk that has failed may answer nothing for good
-		within = failedWait
-	}
-	n.consensus.awaitApplied(ctx, within)
-	return errors.Join(err, n.consensus.stop(ctx))
+	n.consensus.AwaitApplied(ctx)
+	return errors.Join(err, n.consensus.Stop(ctx))
 }

@@ -47,7 +47,7 @@ func TestTwoStalls(t *testing.T) {
 		})
 		c.mustOpen(leads, time.Second)
 		time.Sleep(20 * time.Second)
-		if mine, theirs := victim.consensus.raft.LastIndex(), leads.consensus.raft.LastIndex(); mine >= theirs {
+		if mine, theirs := victim.consensus.Raft.LastIndex(), leads.consensus.Raft.LastIndex(); mine >= theirs {
 			t.Errorf("%s has entries up to %d of %d, and still stalls", victim.name, mine, theirs)
 		}
 		hangs.Store(false)

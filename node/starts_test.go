@@ -337,12 +337,12 @@ func TestAnInstalledSnapshotThatIsGone(t *testing.T) {
 		defer c.stop()
 		leads := c.leader(within)
 		behind := c.others(leads)[0]
-		if err := behind.consensus.raft.Snapshot().Error(); err != nil {
+		if err := behind.consensus.Raft.Snapshot().Error(); err != nil {
 			t.Fatal(err)
 		}
 		c.kill(behind)
 		c.openMany(0, 30, leads)
-		if err := leads.consensus.raft.Snapshot().Error(); err != nil {
+		if err := leads.consensus.Raft.Snapshot().Error(); err != nil {
 			t.Fatal(err)
 		}
 		c.start(behind)

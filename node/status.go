@@ -14,7 +14,7 @@ import (
 
 // Status describes this node as it is now.
 func (n *Node) Status(context.Context) (clientport.NodeStatus, error) {
-	r := n.consensus.raft
+	r := n.consensus.Raft
 	index, digest := n.view.Digest()
 	served := n.server.Stats()
 	used := n.view.Usage()
@@ -65,7 +65,7 @@ func (n *Node) treeStatus() clientport.TreeStatus {
 }
 
 func (n *Node) role() clientport.Role {
-	switch n.consensus.raft.State() {
+	switch n.consensus.Raft.State() {
 	case raft.Leader:
 		return clientport.RoleLeader
 	case raft.Candidate:
@@ -82,7 +82,7 @@ func (n *Node) role() clientport.Role {
 
 // Members returns the members of the newest configuration that this node knows.
 func (n *Node) Members() []clientport.Member {
-	_, leads := n.consensus.raft.LeaderWithID()
+	_, leads := n.consensus.Raft.LeaderWithID()
 	var all []clientport.Member
 	for _, s := range n.membership.Servers() {
 		node, _, err := raftnet.ParseServerID(s.ID)

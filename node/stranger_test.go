@@ -150,7 +150,7 @@ func TestAbsurdTermsEndNoCluster(t *testing.T) {
 			return &raft.InstallSnapshotRequest{
 				RPCHeader: header, SnapshotVersion: 1, Term: term, LastLogTerm: 1,
 				LastLogIndex: index, Configuration: raft.EncodeConfiguration(
-					lead.consensus.raft.GetConfiguration().Configuration(),
+					lead.consensus.Raft.GetConfiguration().Configuration(),
 				), Size: 7,
 			}
 		}
@@ -300,14 +300,14 @@ func TestAGarbageSnapshotIsRefused(t *testing.T) {
 		granted := c.mustOpen(lead, within)
 		n, as := c.others(lead)[0], c.others(lead)[1]
 		c.agree(within)
-		if err := n.consensus.raft.Snapshot().Error(); err != nil {
+		if err := n.consensus.Raft.Snapshot().Error(); err != nil {
 			t.Fatal(err)
 		}
-		own, err := n.consensus.store.Snapshots().List()
+		own, err := n.consensus.Store.Snapshots().List()
 		if err != nil || len(own) != 1 {
 			t.Fatalf("own snapshots: %v, %v", own, err)
 		}
-		_, good, err := n.consensus.store.Snapshots().Open(own[0].ID)
+		_, good, err := n.consensus.Store.Snapshots().Open(own[0].ID)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -326,7 +326,7 @@ func TestAGarbageSnapshotIsRefused(t *testing.T) {
 				},
 				SnapshotVersion: 1, Term: n.membership.Term(), LastLogTerm: n.membership.Term(), LastLogIndex: index,
 				Size:          int64(len(data)),
-				Configuration: raft.EncodeConfiguration(n.consensus.raft.GetConfiguration().Configuration()),
+				Configuration: raft.EncodeConfiguration(n.consensus.Raft.GetConfiguration().Configuration()),
 			}, &raft.InstallSnapshotResponse{}, strings.NewReader(data))
 		}
 		for range 3 { // more often than snapshots are kept
@@ -349,7 +349,7 @@ func TestAGarbageSnapshotIsRefused(t *testing.T) {
 		if err = tr.Close(); err != nil {
 			t.Error(err)
 		}
-		kept, err := n.consensus.store.Snapshots().List()
+		kept, err := n.consensus.Store.Snapshots().List()
 		if err != nil || len(kept) != 1 || kept[0].ID != own[0].ID {
 			t.Errorf("snapshots are %v, %v; want %v", kept, err, own[0].ID)
 		}

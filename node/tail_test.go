@@ -72,18 +72,18 @@ func newTailCluster(t *testing.T, size, entries int, trailing uint64, laggard bo
 		}
 	}
 	for range inFlight {
-		c.deposed.consensus.raft.Apply(c.entry(), time.Second)
+		c.deposed.consensus.Raft.Apply(c.entry(), time.Second)
 	}
 	c.leads = c.leader(time.Minute, c.deposed)
 	c.eventually("the old leader to step down", time.Minute, func() bool {
-		return c.deposed.consensus.raft.State() != raft.Leader
+		return c.deposed.consensus.Raft.State() != raft.Leader
 	})
 	c.apply(c.leads, entries)
-	if err := c.leads.consensus.raft.Snapshot().Error(); err != nil {
+	if err := c.leads.consensus.Raft.Snapshot().Error(); err != nil {
 		t.Error(err)
 	}
 	time.Sleep(time.Minute) // what the leader tries to send to who is cut off is of the snapshot then
-	if last := c.deposed.consensus.raft.LastIndex(); last < inFlight {
+	if last := c.deposed.consensus.Raft.LastIndex(); last < inFlight {
 		t.Errorf("the old leader has %d entries: the tail is not there", last)
 	}
 	return c
@@ -108,7 +108,7 @@ func (c *tailCluster) apply(leads *testNode, entries int) {
 	c.t.Helper()
 	var last raft.ApplyFuture
 	for range entries {
-		last = leads.consensus.raft.Apply(c.entry(), time.Second)
+		last = leads.consensus.Raft.Apply(c.entry(), time.Second)
 	}
 	if err := last.Error(); err != nil {
 		c.t.Errorf("an entry: %v", err)
@@ -158,12 +158,12 @@ func TestAnOldTailIsNotFed(t *testing.T) {
 			return c.deposed.view.AppliedIndex() >= c.leads.view.AppliedIndex()
 		})
 		at := raftnet.ServerID(c.deposed.cfg.Node, c.deposed.membership.OwnDirectory())
-		address := c.deposed.consensus.transport.LocalAddr()
-		if err := c.leads.consensus.raft.LeadershipTransferToServer(at, address).Error(); err != nil {
+		address := c.deposed.raftAddress()
+		if err := c.leads.consensus.Raft.LeadershipTransferToServer(at, address).Error(); err != nil {
 			t.Errorf("handing over: %v", err)
 		}
 		c.eventually("the old leader to lead", time.Minute, func() bool {
-			return c.deposed.consensus.raft.State() == raft.Leader
+			return c.deposed.consensus.Raft.State() == raft.Leader
 		})
 		c.rejoin(laggard, c.deposed)
 		c.eventually("the laggard to catch up", time.Minute, func() bool {
@@ -250,11 +250,11 @@ func TestNothingIsCutForAnUnreadableSnapshot(t *testing.T) {
 // moment when it had written it, and done nothing more.
 func (c *tailCluster) install(to, from *testNode) (path string) {
 	c.t.Helper()
-	all, err := from.consensus.store.Snapshots().List()
+	all, err := from.consensus.Store.Snapshots().List()
 	if err != nil || len(all) == 0 {
 		c.t.Fatalf("%d snapshots, %v", len(all), err)
 	}
-	meta, source, err := from.consensus.store.Snapshots().Open(all[0].ID)
+	meta, source, err := from.consensus.Store.Snapshots().Open(all[0].ID)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -264,8 +264,8 @@ func (c *tailCluster) install(to, from *testNode) (path string) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	sink, err := store.Create(meta.Version, meta.Index, meta.Term, meta.Configuration, meta.ConfigurationIndex,
-		from.consensus.transport)
+	_, peers := raft.NewInmemTransport("") // writes addresses as they are, as raftnet does
+	sink, err := store.Create(meta.Version, meta.Index, meta.Term, meta.Configuration, meta.ConfigurationIndex, peers)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -284,7 +284,7 @@ func (c *tailCluster) install(to, from *testNode) (path string) {
 	// Raft writes the leader's term before it takes the snapshot in.
 	bolt, openErr := openLog(filepath.Join(c.dir, to.name))
 	if err = errors.Join(err, openErr); err == nil {
-		err = errors.Join(bolt.SetUint64([]byte("CurrentTerm"), from.consensus.raft.CurrentTerm()), bolt.Close())
+		err = errors.Join(bolt.SetUint64([]byte("CurrentTerm"), from.consensus.Raft.CurrentTerm()), bolt.Close())
 	}
 	if err != nil {
 		c.t.Fatal(err)

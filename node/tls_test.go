@@ -417,7 +417,7 @@ func absurd(lead, as *testNode) map[string]any {
 		"pre-vote":  &raft.RequestPreVoteRequest{RPCHeader: header, Term: term, LastLogIndex: 1},
 		"snapshot": &raft.InstallSnapshotRequest{
 			RPCHeader: header, SnapshotVersion: 1, Term: term, LastLogTerm: 1, LastLogIndex: 1, Size: 7,
-			Configuration: raft.EncodeConfiguration(lead.consensus.raft.GetConfiguration().Configuration()),
+			Configuration: raft.EncodeConfiguration(lead.consensus.Raft.GetConfiguration().Configuration()),
 		},
 	}
 }

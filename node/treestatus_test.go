@@ -39,7 +39,7 @@ func TestStatusTellsTheSizeOfTheTree(t *testing.T) {
 			t.Errorf("with two entries of 1,200 bytes and a result: %+v, and %+v before", got, empty)
 		}
 		other := c.others(leads)[0]
-		if err := other.consensus.raft.Snapshot().Error(); err != nil {
+		if err := other.consensus.Raft.Snapshot().Error(); err != nil {
 			t.Fatal(err)
 		}
 		c.restart(other)

@@ -43,7 +43,7 @@ func TestStatusTellsWhatWasApplied(t *testing.T) {
 		})
 		told(session.Turnover{Opens: 2, Moves: 1, Kills: 1, Expiries: 1, TreeWrites: 2}, c.nodes...)
 		follower := c.others(leads)[0]
-		if err := follower.consensus.raft.Snapshot().Error(); err != nil {
+		if err := follower.consensus.Raft.Snapshot().Error(); err != nil {
 			t.Fatal(err)
 		}
 		c.restart(follower)

@@ -24,7 +24,7 @@ func TestRestoreRefusesTheNumberOfARemovedNode(t *testing.T) {
 		defer c.stop()
 		leads := c.leader(within)
 		claim := session.ClaimIDs{Node: 2, MS: session.MaxMS, Count: session.MaxClaim}
-		if _, err := leads.consensus.proposer.Propose(t.Context(), claim); err != nil {
+		if _, err := leads.consensus.Proposer.Propose(t.Context(), claim); err != nil {
 			t.Fatal(err)
 		}
 		file := c.save(leads)
@@ -51,7 +51,7 @@ func TestASurvivorNamesTheRemovedNodes(t *testing.T) {
 		c := newTestCluster(t, 3, nil)
 		leads := c.leader(within)
 		claim := session.ClaimIDs{Node: 2, MS: session.MaxMS, Count: session.MaxClaim}
-		if _, err := leads.consensus.proposer.Propose(t.Context(), claim); err != nil {
+		if _, err := leads.consensus.Proposer.Propose(t.Context(), claim); err != nil {
 			t.Fatal(err)
 		}
 		path := c.config(leads).DataDir

@@ -33,9 +33,9 @@ func (c *testCluster) askForVote(candidate, of *testNode, term uint64) (bool, er
 	request := &raft.RequestVoteRequest{
 		RPCHeader: raft.RPCHeader{
 			ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(raftnet.ServerID(cfg.Node, candidate.membership.OwnDirectory())),
-			Addr: trans.EncodePeer("", candidate.consensus.transport.LocalAddr()),
+			Addr: trans.EncodePeer("", candidate.raftAddress()),
 		},
-		Term: term, LastLogIndex: candidate.consensus.raft.LastIndex(), LastLogTerm: term - 1,
+		Term: term, LastLogIndex: candidate.consensus.Raft.LastIndex(), LastLogTerm: term - 1,
 	}
 	var answer raft.RequestVoteResponse
 	err = trans.RequestVote(raftnet.ServerID(to.Node, of.membership.OwnDirectory()), raft.ServerAddress(theirs.Raft), request, &answer)
@@ -49,9 +49,9 @@ func TestAVoteIsNotForAnAddress(t *testing.T) {
 		c := newTestCluster(t, 3, nil)
 		defer c.stop()
 		leads := c.leader(within)
-		term := leads.consensus.raft.CurrentTerm()
+		term := leads.consensus.Raft.CurrentTerm()
 		voter, mover := c.others(leads)[0], c.others(leads)[1]
-		if voted, err := voter.consensus.store.Stable().GetUint64([]byte("LastVoteTerm")); err != nil || voted != term {
+		if voted, err := voter.consensus.Store.Stable().GetUint64([]byte("LastVoteTerm")); err != nil || voted != term {
 			voter, mover = mover, voter // who led in the term had the vote of one of them
 		}
 		defer c.cut(voter, leads, mover)()
@@ -83,7 +83,7 @@ func TestAVoteOutlivesARestart(t *testing.T) {
 		c.agree(within)
 		c.kill(first)
 		c.kill(second)
-		term := voter.consensus.raft.CurrentTerm() + 1
+		term := voter.consensus.Raft.CurrentTerm() + 1
 		if granted, err := c.askForVote(first, voter, term); err != nil || !granted {
 			t.Fatalf("the first candidate: %t, %v", granted, err)
 		}
@@ -94,7 +94,7 @@ func TestAVoteOutlivesARestart(t *testing.T) {
 			if granted, err := c.askForVote(first, voter, term); err != nil || !granted {
 				t.Errorf("the first candidate asks again: %t, %v", granted, err)
 			}
-			if now := voter.consensus.raft.CurrentTerm(); now != term {
+			if now := voter.consensus.Raft.CurrentTerm(); now != term {
 				t.Fatalf("the voter is in term %d, want %d", now, term)
 			}
 			c.kill(voter)

@@ -291,7 +291,7 @@ var filled = map[string]struct{ constants, tests string }{
 		"transport/raftnet.TestMalformedMessages transport/raftnet.TestAMessageIsBounded",
 	},
 	"request of Raft": {
-		"node.maxAppendEntries transport/raftnet.MaxRequest",
+		"node/consensus.maxAppendEntries transport/raftnet.MaxRequest",
 		"transport/raftnet.TestRequestsAreBounded",
 	},
 	"term in a request": {"transport/raftnet.TermLeap", "transport/raftnet.TestInvalidRequestsAreRefused"},

@@ -1,4 +1,4 @@
-package node
+package consensus
 
 import (
 	"fmt"
@@ -8,7 +8,6 @@ import (
 	"github.com/hashicorp/raft"
 
 	"holdfast/fsm"
-	"holdfast/node/metrics"
 	"holdfast/node/storage"
 	"holdfast/node/watchdog"
 	"holdfast/transport/tracing"
@@ -19,7 +18,7 @@ import (
 type watchedFSM struct {
 	*fsm.State
 	dog     *watchdog.Watchdog
-	timings *metrics.Timings
+	timings Timings
 	tracer  *tracing.Tracer
 	// landed is called after each entry.
 	landed func(*raft.Log)

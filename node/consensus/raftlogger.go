@@ -1,9 +1,8 @@
-package node
+package consensus
 
 import (
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -29,11 +28,8 @@ type links struct {
 	warned map[string]time.Time // by the node's address; guarded by mu
 }
 
-// newRaftLogger returns the logger of a Raft that ends with failure, or once stopping is set.
-func newRaftLogger(logger hclog.Logger, failure *failure, stopping *atomic.Bool) raftLogger {
-	return raftLogger{
-		logger, func() bool { return failure.failed() || stopping.Load() }, &links{warned: map[string]time.Time{}},
-	}
+func newRaftLogger(logger hclog.Logger, over func() bool) raftLogger {
+	return raftLogger{logger, over, &links{warned: map[string]time.Time{}}}
 }
 
 // due reports whether a warning about the node at an address is due, and notes that it is given.
