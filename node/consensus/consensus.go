@@ -109,8 +109,8 @@ const fatalWait = time.Second
 // errHeld says that Raft's start ended at a write that failed.
 var errHeld = errors.New("a write failed while Raft was starting")
 
-// Start starts Raft. A write that fails is never answered, not even while Raft starts: the goroutine that made the write
-// ends instead.
+// Start starts Raft. A write that fails is never answered, not even while Raft starts: the goroutine that made the
+// write ends instead.
 func Start(cfg Config) (*Consensus, error) {
 	var c *Consensus
 	held := newHeld()
