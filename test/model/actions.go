@@ -1,6 +1,6 @@
 package model
 
-// action is one possible event. Its guards leave the state unchanged; its effects change it.
+// action is one possible event. Its conditions leave the state unchanged; its effects change it.
 type action struct {
 	// text describes it: $a and $b are nodes, $s is a session, $n a number.
 	text string
@@ -29,7 +29,7 @@ const (
 var actions = []action{
 	{"an interval passes", once, 0, func(x *step, _, _, _ int) bool { return x.tick() }},
 
-	{"$a stands for election", eachNode, 2, func(x *step, a, _, _ int) bool { return x.replicating(a).campaign() }},
+	{"$a campaigns", eachNode, 2, func(x *step, a, _, _ int) bool { return x.replicating(a).campaign() }},
 	{"$a votes for $b", eachPair, 20, func(x *step, a, b, _ int) bool { return x.replicating(a).vote(b) }},
 	{
 		"$a counts a quorum of votes and leads", eachNode, 30,
@@ -48,8 +48,8 @@ var actions = []action{
 		func(x *step, a, _, _ int) bool { return x.tracking(a).beginRound() },
 	},
 	{
-		"$a's relay takes its table for $b's heartbeat (T1)", eachPair, 60,
-		func(x *step, a, b, _ int) bool { return x.relaying(a, b).take() },
+		"$a's relay reads its table for $b's heartbeat (T1)", eachPair, 60,
+		func(x *step, a, b, _ int) bool { return x.relaying(a, b).readTable() },
 	},
 	{"$a's relay answers $b (R2)", eachPair, 60, func(x *step, a, b, _ int) bool { return x.relaying(a, b).answer() }},
 	{
@@ -118,11 +118,11 @@ var actions = []action{
 	},
 	{"$a is paused", eachNode, 1, func(x *step, a, _, _ int) bool { return x.running(a).pause() }},
 	{"$a's machine is suspended", eachNode, 1, func(x *step, a, _, _ int) bool { return x.running(a).suspend() }},
-	{"$a goes on, its clients were silent", eachNode, 5, func(x *step, a, _, _ int) bool {
+	{"$a continues, its clients were silent", eachNode, 5, func(x *step, a, _, _ int) bool {
 		return x.running(a).wake()
 	}},
 	{
-		"$a goes on, its clients' keep-alives wait in its sockets", eachNode, 5,
+		"$a continues, its clients' keep-alives wait in its sockets", eachNode, 5,
 		func(x *step, a, _, _ int) bool { return x.running(a).wakeTouched() },
 	},
 	{"$a restarts with its disk", eachNode, 1, func(x *step, a, _, _ int) bool { return x.running(a).restart() }},

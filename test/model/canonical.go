@@ -12,7 +12,7 @@ func (x *step) canonical() {
 	for l := range x.scope.nodes() {
 		f.rounds(x.tracking(l))
 		if x.wanted&I8 == 0 {
-			x.Node[l].Process.Stood = [3]uint8{}
+			x.Node[l].Process.Stopped = [3]uint8{}
 		}
 		for m := range x.scope.nodes() {
 			k := &x.Link[l][m]
@@ -29,7 +29,7 @@ func (x *step) canonical() {
 			f.touches(&x.Node[i].Learner, s)
 		}
 	}
-	if x.scope.Most[Moves] == 0 { // == 0 {] no session can get another owner
+	if x.scope.Most[Moves] == 0 { // no session can get another owner
 		f.idleMembers()
 	}
 }
@@ -80,7 +80,7 @@ func (f forgetting) votes() {
 
 func (f forgetting) touches(v *learner, s int) {
 	if f.scope.Most[Suspends] == 0 {
-		v.Confirmed[s] = heard{} // = heard{}] its promise is made already
+		v.Confirmed[s] = touchAt{} // its promise is made already
 	}
 	if f.wanted&I4 == 0 {
 		v.Table[s].Made, v.Table[s].Stale = 0, 0
@@ -133,7 +133,7 @@ func (k *link) forgetRounds(t *tracker) {
 // forgetPromises discards confirmed touches in searches that ignore broken promises.
 func (k *link) forgetPromises() {
 	s := &k.Stream
-	s.In, s.Sure, s.Told, s.Refused, s.InAtB = 0, 0, 0, [maxAnswers]uint8{}, [maxRounds]uint8{}
+	s.In, s.Sure, s.Listed, s.Refused, s.InAtB = 0, 0, 0, [maxAnswers]uint8{}, [maxRounds]uint8{}
 	k.Relay = relay{Up: k.Relay.Up, Complete: k.Relay.Complete}
 	k.Wire.Sure, k.Wire.Known, k.Wire.List = 0, 0, 0
 }
@@ -141,23 +141,23 @@ func (k *link) forgetPromises() {
 // forgetAnswers numbers answers from the newest answer that the relay knows to be confirmed.
 func (k *link) forgetAnswers() {
 	s, r := &k.Stream, &k.Relay
-	less := s.Told
+	less := s.Listed
 	if r.Up == 1 {
-		less = r.Heard
+		less = r.Confirmed
 	}
 	if less == 0 {
 		return
 	}
 	newer := func(c uint8) uint8 { return max(c, less) - less }
-	var refused, taken [maxAnswers]uint8
-	var sent [maxAnswers][maxSessions]heard
+	var refused, readMono [maxAnswers]uint8
+	var sent [maxAnswers][maxSessions]touchAt
 	for c := less + 1; c <= less+maxAnswers; c++ {
 		refused[(c-less)%maxAnswers], sent[(c-less)%maxAnswers] = s.Refused[c%maxAnswers], r.Sent[c%maxAnswers]
-		taken[(c-less)%maxAnswers] = r.Taken[c%maxAnswers]
+		readMono[(c-less)%maxAnswers] = r.ReadMono[c%maxAnswers]
 	}
-	s.Refused, r.Sent, r.Taken = refused, sent, taken
-	s.In, s.Sure, s.Told = newer(s.In), newer(s.Sure), newer(s.Told)
-	r.Answered, r.Heard = newer(r.Answered), newer(r.Heard)
+	s.Refused, r.Sent, r.ReadMono = refused, sent, readMono
+	s.In, s.Sure, s.Listed = newer(s.In), newer(s.Sure), newer(s.Listed)
+	r.Answered, r.Confirmed = newer(r.Answered), newer(r.Confirmed)
 	k.Wire.Sure, k.Wire.Known = newer(k.Wire.Sure), newer(k.Wire.Known)
 	for n := range s.InAtB {
 		s.InAtB[n] = newer(s.InAtB[n])
@@ -166,16 +166,16 @@ func (k *link) forgetAnswers() {
 
 func (f forgetting) ghosts(k *link) {
 	m := &k.Member
-	m.Took, k.Wire.Took, k.Old.Took = f.old(m.Took), f.old(k.Wire.Took), f.old(k.Old.Took)
+	m.ReadAt, k.Wire.ReadAt, k.Old.ReadAt = f.old(m.ReadAt), f.old(k.Wire.ReadAt), f.old(k.Old.ReadAt)
 	m.Idle = min(m.Idle, f.scope.Timeout)
 	if !f.scope.stops() {
-		m.HeardAt = 0 // read only when there is a stall to credit
+		m.AnsweredAt = 0 // read only when there is a stall to credit
 	}
 	if f.wanted&I8 == 0 {
 		m.Idle = 0
 	}
 	if f.wanted&(I1|I8) == 0 {
-		m.Took, m.Quiet, k.Wire.Took, k.Wire.Quiet, k.Old.Took, k.Old.Quiet = 0, 0, 0, 0, 0, 0
+		m.ReadAt, m.Quiet, k.Wire.ReadAt, k.Wire.Quiet, k.Old.ReadAt, k.Old.Quiet = 0, 0, 0, 0, 0, 0
 	}
 	if f.wanted&I4 != 0 {
 		return
@@ -205,7 +205,7 @@ func (f forgetting) idleMembers() {
 			k.Stream.OutB, k.Stream.OutAt, k.Relay.Complete = 0, 0, 0
 			w := &k.Wire
 			w.VouchAge, w.ProcessAge, w.Credit, w.Process = 0, 0, 0, 0
-			w.B, w.H, w.Took, w.Quiet = 0, 0, 0, 0
+			w.B, w.H, w.ReadAt, w.Quiet = 0, 0, 0, 0
 		}
 	}
 }

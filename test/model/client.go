@@ -2,7 +2,7 @@ package model
 
 // Clients of global sessions. One process per session touches, resumes at any node, and writes. It may do so through
 // replaced connections, because a request in flight cannot know about the newer connection. In scopes with take-overs a
-// second process has the session's token. The two take the session from each other in turns, while resumes of the
+// second process has the session's token. The two take the session over from each other in turns, while resumes of the
 // process that lost it are still in flight.
 
 // The processes of a session's clients: the numbers of their instances (M1 a resume is a move).
@@ -51,7 +51,7 @@ func (v serving) resume(s int) bool {
 		if v.Obeys(M5) {
 			return false // LAGGING: the client waits, or tries another node
 		}
-		v.Breaks(Told, "n%d, which has not seen s%d yet, answers that it expired", v.id+1, s+1)
+		v.Breaks(FalseEnd, "n%d, which has not seen s%d yet, answers that it expired", v.id+1, s+1)
 		return true
 	}
 	if !v.spend(Moves) {
@@ -130,7 +130,7 @@ func (v serving) serve(s int) bool {
 	}
 	v.Say("attachment %d", mine.Attachment)
 	if r.Void == 0 {
-		v.Confirmed[s] = heard{Attachment: mine.Attachment, At: r.At}
+		v.Confirmed[s] = touchAt{Attachment: mine.Attachment, At: r.At}
 		v.promise(s)
 	}
 	return true

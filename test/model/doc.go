@@ -1,5 +1,5 @@
 // Package model is docs/protocol.md as a state machine. Every rule about the life of sessions, the serving node and
-// promises is a guard or an effect of an action, which cites the rule's number. The package has the states, the
+// promises is a condition or an effect of an action, which cites the rule's number. The package has the states, the
 // actions, the rules and the judges. Package search tries the histories: every order of the actions within a small
 // scope, breadth first, and random orders in larger scopes.
 //

@@ -54,7 +54,7 @@ func (t tracking) expire(s int) bool {
 	t.Say("due %d, clock %d, round %d of b %d is good", due-epoch, t.Clock.Now-epoch, t.Good, t.GoodB-epoch)
 	t.Mark[s] = popped
 	t.Queue[s] = queued{
-		Term: t.Term, Attachment: t.FSM.Session[s].Attachment, Broke: uint8(t.onlooker().early(t, s)),
+		Term: t.Term, Attachment: t.FSM.Session[s].Attachment, Broke: uint8(t.oracle().early(t, s)),
 	}
 	if t.Obeys(E3Atomic) {
 		return t.mark(s)
@@ -110,11 +110,11 @@ func (t tracking) giveUp(s int) bool {
 }
 
 // applied is the tracker's part when its node has applied an entry.
-func (t tracking) applied(e entry, taken bool) {
+func (t tracking) applied(e entry, effective bool) {
 	switch s := e.Session; {
-	case (e.Kind == moves || e.Kind == upgrades) && taken && t.Obeys(S2Move):
+	case (e.Kind == moves || e.Kind == upgrades) && effective && t.Obeys(S2Move):
 		t.Deadline[s] = max(t.Deadline[s], t.Clock.Now+t.scope.Timeout)
-	case e.Kind == closes && taken:
+	case e.Kind == closes && effective:
 		t.Deadline[s], t.Mark[s] = 0, 0
 	case e.Kind == closes && e.Decided == t.Term && t.Mark[s] == unknown:
 		t.Mark[s] = 0 // the FSM left the session alone (E4)

@@ -28,8 +28,8 @@ func (x *step) running(i int) running { return running{x.at(i)} }
 
 // tick moves the node's clocks (A1 accountable clock).
 func (r running) tick() {
-	stands := r.Process.Rest == suspended
-	if !stands {
+	clockStopped := r.Process.Rest == suspended
+	if !clockStopped {
 		r.Process.Mono++
 	}
 	t := &r.Tracker
@@ -37,14 +37,14 @@ func (r running) tick() {
 		return
 	}
 	t.InTick = 0
-	if t.Clock.Book == 0 || stands {
+	if t.Clock.Book == 0 || clockStopped {
 		for m := range r.scope.nodes() {
 			r.Link[r.id][m].Member.Idle++
 		}
 	} else {
 		t.Clock.Book--
 	}
-	if !stands {
+	if !clockStopped {
 		t.Clock.tick(&r.protocol)
 	}
 }
@@ -93,7 +93,7 @@ func (r running) wakeTouched() bool {
 		return false
 	}
 	r.wake()
-	v.hearBacklog()
+	v.receiveBacklog()
 	return true
 }
 
@@ -105,7 +105,7 @@ func (r running) restart() bool {
 	r.tracking(r.id).stop()
 	for l := range r.scope.nodes() {
 		k := &r.Link[l][r.id]
-		if k.Wire.Kind == taking {
+		if k.Wire.Kind == reading {
 			k.Wire = message{}
 		}
 		k.endAtRelay()

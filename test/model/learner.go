@@ -3,8 +3,8 @@ package model
 // learner is a node's state for its own clients.
 type learner struct {
 	Table     [maxSessions]touch
-	Conns     [maxSessions]uint8 // the set of attachments whose connections ended here
-	Confirmed [maxSessions]heard
+	Conns     [maxSessions]uint8   // the set of attachments whose connections ended here
+	Confirmed [maxSessions]touchAt // the newest confirmed touches (S1, S2)
 	Request   [maxSessions]request
 	Local     [maxSessions]local
 }
@@ -18,8 +18,8 @@ type touch struct {
 	Stale          uint8 // ghost: made after a newer attachment was served
 }
 
-// heard is the newest confirmed touch (S1 confirmed touches, S2 opens and moves are touches), on the node's Mono.
-type heard struct{ Attachment, At uint8 }
+// touchAt is a touch by its attachment and its time on the node's Mono.
+type touchAt struct{ Attachment, At uint8 }
 
 // request is a client's resume at a node.
 type request struct {
@@ -72,13 +72,13 @@ func (v serving) promise(s int) {
 		ago >= v.scope.Timeout {
 		return
 	}
-	v.onlooker().promised(v.id, s, ago)
+	v.oracle().promised(v.id, s, ago)
 }
 
 // voidPromises is S5: no touch from before the suspension of the machine is a ground for a promise.
 func (v serving) voidPromises() {
 	if v.Obeys(S5) {
-		v.Confirmed = [maxSessions]heard{}
+		v.Confirmed = [maxSessions]touchAt{}
 	} else {
 		for s := range v.scope.sessions() {
 			v.promise(s)
@@ -95,16 +95,16 @@ func (v serving) voidPromises() {
 	}
 	for l := range v.scope.nodes() {
 		k := &v.Link[l][v.id]
-		k.Relay.Sent, k.Relay.Taken, k.Relay.AsOf = [maxAnswers][maxSessions]heard{}, [maxAnswers]uint8{}, 0
+		k.Relay.Sent, k.Relay.ReadMono, k.Relay.AsOf = [maxAnswers][maxSessions]touchAt{}, [maxAnswers]uint8{}, 0
 		for s := range k.Wire.Touch {
 			k.Wire.Touch[s].Void |= k.Wire.Touch[s].Has
 		}
 	}
 }
 
-// hearBacklog records that keep-alives of all served sessions wait in the sockets of a process that did not run (E1
+// receiveBacklog records that keep-alives of all served sessions wait in the sockets of a process that did not run (E1
 // full timeout after a change of leader).
-func (v serving) hearBacklog() {
+func (v serving) receiveBacklog() {
 	v.Process.Backlog = v.served()
 	for s := range v.scope.sessions() {
 		if v.Process.Backlog&(1<<s) == 0 {

@@ -29,20 +29,20 @@ func (v serving) promiseLocal(s int) {
 	if one.Flight == 1 && one.Void == 1 && v.Obeys(L8Suspended) || ago >= v.scope.Timeout {
 		return
 	}
-	v.onlooker().promised(v.id, s, ago)
+	v.oracle().promised(v.id, s, ago)
 }
 
 // expireLocal is the node's own decision (L3). An upgrade in flight delays it (L8).
 func (v serving) expireLocal(s int) bool {
 	one := &v.Local[s]
-	if !v.runs() || one.On == 0 || one.Flight == 1 && v.Obeys(L8Stays) ||
+	if !v.runs() || one.On == 0 || one.Flight == 1 && v.Obeys(L8Expires) ||
 		v.Process.Mono-one.Last < v.scope.Timeout {
 		return false
 	}
 	if v.Obeys(L3) && v.Process.Mono < v.credited(&v.Process.Stalls, one.Last+v.scope.Timeout) {
 		return false
 	}
-	v.onlooker().expiredLocally(&v.Process, one, s)
+	v.oracle().expiredLocally(&v.Process, one, s)
 	*one = local{}
 	return true
 }
@@ -85,7 +85,7 @@ func (v serving) handOver(e entry) {
 	f.Served, f.ServedTerm = max(f.Served, mine.Attachment), mine.Term
 	v.Say("n%d serves it with attachment %d", v.id+1, mine.Attachment)
 	if one.Void == 0 || !v.Obeys(L8Suspended) {
-		v.Confirmed[s] = heard{Attachment: mine.Attachment, At: one.Begun}
+		v.Confirmed[s] = touchAt{Attachment: mine.Attachment, At: one.Begun}
 		v.promise(s)
 	}
 }

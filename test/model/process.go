@@ -11,14 +11,14 @@ type process struct {
 	Incarnation    uint8 // how often the process was started again (T6 newest stream only)
 	Stalls         stalls
 	Covered        uint8    // until when stalls are credited, on Mono
-	Stood          [3]uint8 // ghost: the set of ticks, in Now, in which the process did not run and noticed it
+	Stopped        [3]uint8 // ghost: the set of ticks, in Now, in which the process did not run and noticed it
 }
 
 // Whether a process runs.
 const (
 	runs      uint8 = iota
 	paused          // its monotonic clock continues
-	suspended       // with its machine, whose monotonic clock stands
+	suspended       // with its machine, whose monotonic clock stops
 )
 
 // stalled reports whether a process that rests will notice it: a pause longer than an interval, or a suspension by the
@@ -40,26 +40,26 @@ func (p *process) stall(now, grace uint8) {
 	p.Vouch, p.Covered = p.Mono, until
 	p.Stalls.add(p.Mono, credit)
 	for tick := p.RestedAt + 1; tick <= now; tick++ {
-		p.Stood[tick/8] |= 1 << (tick % 8)
+		p.Stopped[tick/8] |= 1 << (tick % 8)
 	}
 }
 
-// stood counts the ticks after one moment and up to another in which the process did not run.
-func (p *process) stood(after, upTo uint8) (ticks uint8) {
+// stopped counts the ticks after one moment and up to another in which the process did not run.
+func (p *process) stopped(after, upTo uint8) (ticks uint8) {
 	for tick := after + 1; tick <= upTo; tick++ {
-		ticks += p.Stood[tick/8] >> (tick % 8) & 1
+		ticks += p.Stopped[tick/8] >> (tick % 8) & 1
 	}
 	return ticks
 }
 
 // ages returns for how long the relay could vouch, and for how long the process had run, when the relay read the table
 // (E1); 0 for later starts, forever for starts before the history.
-func (p *process) ages(taken uint8) (vouch, process uint8) {
+func (p *process) ages(readAt uint8) (vouch, process uint8) {
 	age := func(since uint8) uint8 {
 		if since == 0 {
 			return forever
 		}
-		return max(taken, since) - since
+		return max(readAt, since) - since
 	}
 	return age(p.Vouch), age(p.Started)
 }

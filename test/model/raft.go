@@ -93,8 +93,8 @@ func (r replicating) append(e entry) {
 	r.commit(r.matched())
 }
 
-// replicate brings a member's log and commit index up to its leader's. A member in a newer term tells the leader its
-// term instead.
+// replicate brings a member's log and commit index up to its leader's. The leader learns of a newer term of the member
+// instead.
 func (r replicating) replicate(m int) bool {
 	to := r.replicating(m)
 	n, f := &r.Raft, &to.Raft
@@ -153,7 +153,7 @@ func (r replicating) commit(index uint8) {
 	n.Commit = index
 	for i := t.Len; i < index; i++ {
 		t.Log[i], t.Len = n.Log[i], i+1
-		r.onlooker().committed(n.Log[i])
+		r.oracle().committed(n.Log[i])
 	}
 	if committedPart(&t.Log, index) != committedPart(&n.Log, index) {
 		r.Breaks(Raft, "two logs differ in what is committed")
@@ -168,7 +168,7 @@ func committedPart(log *[maxLog]entry, n uint8) (part [maxLog]entry) {
 	return part
 }
 
-// apply gives a node's FSM its next committed entry.
+// apply applies a node's next committed entry to its FSM.
 func (r replicating) apply() bool {
 	if !r.scope.SlowApply || !r.runs() || r.Raft.Applied == r.Raft.Commit {
 		return false
@@ -187,17 +187,17 @@ func (r replicating) applyAll() {
 func (r replicating) applyNext() {
 	e := r.Raft.Log[r.Raft.Applied]
 	r.Raft.Applied++
-	taken := r.FSM.apply(&r.protocol, e)
-	if verb := "applies"; r.Telling() {
-		if !taken {
+	effective := r.FSM.apply(&r.protocol, e)
+	if verb := "applies"; r.Tracing() {
+		if !effective {
 			verb = "refuses"
 		}
 		r.Say("n%d %s entry %d, %v", r.id+1, verb, r.Raft.Applied, e)
 	}
-	if e.Kind == upgrades && taken {
+	if e.Kind == upgrades && effective {
 		r.serving(r.id).handOver(e)
 	}
 	if r.Tracker.On == 1 {
-		r.tracking(r.id).applied(e, taken)
+		r.tracking(r.id).applied(e, effective)
 	}
 }

@@ -4,13 +4,13 @@ package model
 
 // relay is the relay's end of a stream.
 type relay struct {
-	Up       uint8 // the stream is open
-	Complete uint8 // the next answer is complete (T3 ordered streams)
-	Answered uint8 // answers sent on this stream
-	Heard    uint8 // answers known to be confirmed
-	Sent     [maxAnswers][maxSessions]heard
-	Taken    [maxAnswers]uint8 // when the table was read for each, on Mono
-	AsOf     uint8             // when it was read for the newest confirmed answer, on Mono; 0 for none
+	Up        uint8 // the stream is open
+	Complete  uint8 // the next answer is complete (T3 ordered streams)
+	Answered  uint8 // answers sent on this stream
+	Confirmed uint8 // answers known to be confirmed
+	Sent      [maxAnswers][maxSessions]touchAt
+	ReadMono  [maxAnswers]uint8 // when the table was read for each, on Mono
+	AsOf      uint8             // when it was read for the newest confirmed answer, on Mono; 0 for none
 }
 
 // endAtRelay ends a stream at the relay. An answer that the relay has sent may still arrive.
@@ -53,7 +53,7 @@ func (r relaying) connect() bool {
 		}
 	}
 	if r.Stream.Open == 1 { // the tracker notices the end of the former stream now
-		r.Member.hush(t.Clock.Now)
+		r.Member.noteSilence(t.Clock.Now)
 	}
 	if r.Wire.Kind == answer && !r.Obeys(T6) {
 		r.Old = r.Wire
@@ -73,14 +73,14 @@ func (r relaying) lose() bool {
 	return true
 }
 
-// take starts the answer to a heartbeat: it learns which answers are confirmed, and reads the table (R2 heartbeat
+// readTable starts the answer to a heartbeat: it records which answers are confirmed, and reads the table (R2 heartbeat
 // answers, T1 atomic swap).
-func (r relaying) take() bool {
+func (r relaying) readTable() bool {
 	if !r.works() || r.Wire.Kind != heartbeat {
 		return false
 	}
 	r.confirm()
-	r.Wire = message{Kind: taking, Round: r.Wire.Round, B: r.Wire.B, H: r.FSM.Counter}
+	r.Wire = message{Kind: reading, Round: r.Wire.Round, B: r.Wire.B, H: r.FSM.Counter}
 	if r.Obeys(T1Order) {
 		r.swap()
 	}
@@ -93,7 +93,7 @@ func (r relaying) take() bool {
 // swap empties the touch table and returns its new touches, or all of it for the first answer on a stream (T1, T3).
 func (r relaying) swap() {
 	w := &r.Wire
-	w.Took, w.At = r.Now, r.Process.Mono
+	w.ReadAt, w.At = r.Now, r.Process.Mono
 	for s := range r.scope.sessions() {
 		t := &r.Learner.Table[s]
 		if f := r.Truth.Session[s]; f.Touched+r.scope.Timeout <= r.Now {
@@ -113,7 +113,7 @@ func (r relaying) swap() {
 // moments to ages.
 func (r relaying) answer() bool {
 	w := &r.Wire
-	if !r.works() || w.Kind != taking {
+	if !r.works() || w.Kind != reading {
 		return false
 	}
 	w.Kind, w.Term = answer, r.Raft.Term
@@ -130,7 +130,7 @@ func (r relaying) answer() bool {
 	k := &r.Relay
 	k.Complete = 0
 	k.Answered++
-	k.Taken[k.Answered%maxAnswers] = r.Wire.At
+	k.ReadMono[k.Answered%maxAnswers] = r.Wire.At
 	for s := range r.scope.sessions() {
 		k.Sent[k.Answered%maxAnswers][s] = r.report(s)
 	}
@@ -142,7 +142,7 @@ func (r relaying) answer() bool {
 }
 
 // report prepares a touch for the answer, unless it is left out. It returns which part of the touch can be confirmed.
-func (r relaying) report(s int) (confirmable heard) {
+func (r relaying) report(s int) (confirmable touchAt) {
 	t := &r.Wire.Touch[s]
 	if !r.Obeys(T1Swap) {
 		r.Learner.Table[s].New = 0
@@ -151,10 +151,10 @@ func (r relaying) report(s int) (confirmable heard) {
 		*t = reported{}
 	}
 	if t.Has == 0 {
-		return heard{}
+		return touchAt{}
 	}
 	if t.Void == 0 {
-		confirmable = heard{Attachment: t.Attachment, At: t.At}
+		confirmable = touchAt{Attachment: t.Attachment, At: t.At}
 	}
 	t.At = r.Wire.At - t.At
 	r.Say("touch of s%d, %d ago", s+1, t.At)
@@ -169,16 +169,16 @@ func (r relaying) confirm() {
 	for c := range k.Sent {
 		for s := range k.Sent[c] {
 			if w.List&(1<<s) != 0 {
-				k.Sent[c][s] = heard{}
+				k.Sent[c][s] = touchAt{}
 			}
 		}
 	}
-	for c := newest(k.Heard, k.Answered); c <= w.Sure; c++ {
+	for c := newest(k.Confirmed, k.Answered); c <= w.Sure; c++ {
 		r.confirmTouches(&k.Sent[c%maxAnswers])
-		k.AsOf, k.Taken[c%maxAnswers] = k.Taken[c%maxAnswers], 0
+		k.AsOf, k.ReadMono[c%maxAnswers] = k.ReadMono[c%maxAnswers], 0
 	}
-	k.Heard = max(k.Heard, w.Sure)
-	for c := newest(k.Heard, k.Answered); c <= w.Known && (k.AsOf != 0 || !r.Obeys(S1Part)); c++ {
+	k.Confirmed = max(k.Confirmed, w.Sure)
+	for c := newest(k.Confirmed, k.Answered); c <= w.Known && (k.AsOf != 0 || !r.Obeys(S1Part)); c++ {
 		inPart := k.Sent[c%maxAnswers]
 		for s := range inPart {
 			if r.Obeys(S1Part) {
@@ -190,7 +190,7 @@ func (r relaying) confirm() {
 }
 
 // confirmTouches confirms the touches of an answer, and discards them.
-func (r relaying) confirmTouches(touches *[maxSessions]heard) {
+func (r relaying) confirmTouches(touches *[maxSessions]touchAt) {
 	for s, h := range touches {
 		if h.Attachment == 0 {
 			continue
@@ -201,5 +201,5 @@ func (r relaying) confirmTouches(touches *[maxSessions]heard) {
 			r.serving(r.id).promise(s)
 		}
 	}
-	*touches = [maxSessions]heard{}
+	*touches = [maxSessions]touchAt{}
 }

@@ -9,7 +9,7 @@ const (
 	R3Term
 	R3Self
 	R5
-	A1Stands
+	A1Stops
 	A1Jump
 	T1Swap
 	T1Filter
@@ -50,7 +50,7 @@ const (
 	M6
 	L3
 	L7
-	L8Stays
+	L8Expires
 	L8Rests
 	L8Suspended
 	L8Touch
@@ -66,17 +66,17 @@ var texts = search.Protocol{
 		R3Term:       {"R3 term", "an answer counts whatever term the node reads"},
 		R3Self:       {"R3 own term", "the leader counts itself without reading its own term"},
 		R5:           {"R5", "a tracker starts as soon as its node leads"},
-		A1Stands:     {"A1 stands", "the clock never stands"},
-		A1Jump:       {"A1 never jumps", "the clock makes up for the time it stood"},
+		A1Stops:      {"A1 stops", "the clock never stops"},
+		A1Jump:       {"A1 never jumps", "the clock makes up for the time it was stopped"},
 		T1Swap:       {"T1 swap", "the table is copied, and emptied later"},
 		T1Filter:     {"T1 filter", "touches made under a former attachment stay in the answer"},
-		T1Order:      {"T1 order", "h is read before the table is taken"},
-		T2:           {"T2", "a touch is taken whatever attachment it was made with"},
+		T1Order:      {"T1 order", "h is read before the table"},
+		T2:           {"T2", "a touch is accepted whatever attachment it was made with"},
 		T3Complete:   {"T3 complete", "the first answer on a stream has what is new only"},
 		T3OneStream:  {"T3 one stream", "opening a stream leaves the older one open"},
-		T4:           {"T4 taken", "ages count to the sending of the answer, not to the taking of the table"},
-		T5Owner:      {"T5 owner", "the leader takes touches from nodes that do not own the session"},
-		T5Attachment: {"T5 attachment", "the leader takes touches from a node that has not applied the newest attachment"},
+		T4:           {"T4 read", "ages count to the sending of the answer, not to the reading of the table"},
+		T5Owner:      {"T5 owner", "the leader accepts touches from nodes that do not own the session"},
+		T5Attachment: {"T5 attachment", "the leader accepts touches from a node that has not applied the newest attachment"},
 		T6:           {"T6", "an answer on an older stream counts"},
 		E1Term:       {"E1 term", "V leaves out the term's start"},
 		E1Vouch:      {"E1 vouch", "V leaves out since when the owner can vouch"},
@@ -88,42 +88,42 @@ var texts = search.Protocol{
 		E2Round:      {"E2 round", "the owner's word is enough, the round need not be good"},
 		E3Atomic:     {"E3 atomic", "a session is popped first and marked later"},
 		E3Attachment: {"E3 attachment", "the FSM closes a session that was moved since"},
-		E3Term:       {"E3 term", "the FSM takes a close that was decided in another term"},
-		E4Unknown:    {"E4 unknown", "a mark is taken back while the outcome of the close is unknown"},
+		E3Term:       {"E3 term", "the FSM applies a close that was decided in another term"},
+		E4Unknown:    {"E4 unknown", "a mark is removed while the outcome of the close is unknown"},
 		E4Deadline:   {"E4 deadline", "touches of a closing session do not move its deadline"},
-		S1List:       {"S1 list", "the relay does not hear which touches were not taken"},
-		S1Round:      {"S1 good round", "touches are confirmed as soon as the leader has taken them"},
+		S1List:       {"S1 list", "the relay does not learn which touches were refused"},
+		S1Round:      {"S1 good round", "touches are confirmed as soon as the leader has accepted them"},
 		S1Order:      {"S1 order", "a good round confirms answers that came after its begin"},
 		S1Part:       {"S1 in part", "an answer that is processed confirms its touches, however new they are"},
 		S2Move:       {"S2 move", "a move sets no deadline"},
 		S5:           {"S5", "a suspended machine keeps its confirmations"},
-		S5Pending:    {"S5 under way", "it keeps the touches that are not confirmed yet as a ground for promises"},
-		M1Attempt:    {"M1 attempt", "the FSM takes an attempt older than the newest"},
+		S5Pending:    {"S5 pending", "it keeps unconfirmed touches as a ground for promises"},
+		M1Attempt:    {"M1 attempt", "the FSM accepts an attempt older than the newest"},
 		M1Named:      {"M1 named", "the FSM moves a session to another process, whatever attachment its resume names"},
-		M2:           {"M2", "the FSM takes commands of a former attachment"},
+		M2:           {"M2", "the FSM applies commands of a former attachment"},
 		M3Leader:     {"M3 leader", "a node serves a move as soon as it has applied it"},
-		M3Term:       {"M3 term", "any tracker's node that has applied the move may say so"},
+		M3Term:       {"M3 term", "any tracker's node that has applied the move may confirm it"},
 		M5:           {"M5", "a node that does not know the session answers that it expired"},
 		M6:           {"M6", "a session that is being closed is moved"},
-		L3:           {"L3", "a node that stalled ends local sessions without hearing what waits in its sockets"},
+		L3:           {"L3", "a node that stalled ends local sessions before it reads its sockets"},
 		L7:           {"L7 since", "the FSM refuses an upgrade only while it has the certificate of the session's end"},
-		L8Stays:      {"L8 stays", "a session expires at its node while its upgrade is under way"},
-		L8Rests:      {"L8 promises", "promises rest on touches while an upgrade is under way, not on its begin"},
+		L8Expires:    {"L8 expiry", "a session expires at its node while its upgrade is in flight"},
+		L8Rests:      {"L8 promises", "promises rest on touches while an upgrade is in flight, not on its begin"},
 		L8Suspended:  {"L8 suspended", "they rest on its begin also when the machine was suspended since"},
 		L8Touch:      {"L8 handed over", "the newest touch is not handed over"},
 	},
-	Invariants: []string{"I1", "I3", "I4", "I8", "told", "raft", "I5"},
+	Invariants: []string{"I1", "I3", "I4", "I8", "false end", "raft", "I5"},
 }
 
-// The properties: five invariants of ARCHITECTURE.md, what nodes must not tell a client (E5 ends only from the log, M5
+// The properties: five invariants of ARCHITECTURE.md, that no node reports a false end (E5 ends only from the log, M5
 // lagging, not expired), and the basis of the model itself.
 const (
-	I1   search.Invariants = 1 << iota // never early
-	I3                                 // an acknowledged touch counts
-	I4                                 // one owner
-	I8                                 // a sick server kills nobody
-	Told                               // a client learns of its session's end only after the end (E5, M5)
-	Raft                               // committed entries stay committed, and one node leads a term
-	I5                                 // a session that has ended does not come back
-	All  = I1 | I3 | I4 | I8 | Told | Raft | I5
+	I1       search.Invariants = 1 << iota // never early
+	I3                                     // an acknowledged touch counts
+	I4                                     // one owner
+	I8                                     // a sick server kills nobody
+	FalseEnd                               // a client learns of its session's end only after the end (E5, M5)
+	Raft                                   // committed entries stay committed, and one node leads a term
+	I5                                     // a session that has ended does not come back
+	All      = I1 | I3 | I4 | I8 | FalseEnd | Raft | I5
 )

@@ -18,58 +18,58 @@ func small(name string, change func(s *Scope)) *Scope {
 var (
 	// n3 has been elected with the vote of n2 and leads; n1 does not know.
 	deposed = []string{
-		"n3 stands for election", "n2 votes for n3", "n3 counts a quorum of votes and leads",
+		"n3 campaigns", "n2 votes for n3", "n3 counts a quorum of votes and leads",
 		"n3 replicates its log to n2",
 		"n3 starts a tracker (R5)",
 	}
-	// The same, after n3 has answered a heartbeat of n1. The answer is still under way.
-	underWay = slices.Concat(
-		[]string{"n1's tracker begins a round (R1)", "n3's relay takes its table for n1's heartbeat (T1)"}, deposed,
+	// The same, after n3 has answered a heartbeat of n1. The answer is still in flight.
+	inFlight = slices.Concat(
+		[]string{"n1's tracker begins a round (R1)", "n3's relay reads its table for n1's heartbeat (T1)"}, deposed,
 	)
-	// n1's tracker, which n3 has replaced, has since taken a touch from n2.
-	taken = []string{
+	// n1's tracker, which n3 has replaced, has since accepted a touch from n2.
+	accepted = []string{
 		"an interval passes", "n2 receives a touch of s1 through attachment 1 (T2)", "n1's tracker begins a round (R1)",
-		"n2's relay takes its table for n1's heartbeat (T1)", "n1's tracker processes the answer of n2 (R3, T5)",
+		"n2's relay reads its table for n1's heartbeat (T1)", "n1's tracker processes the answer of n2 (R3, T5)",
 	}
 	// The same when the owner is n4, an observer.
-	takenOfObserver = []string{
+	acceptedOfObserver = []string{
 		"n2's relay opens a stream to n3's tracker (T3)",
 		"an interval passes", "n4 receives a touch of s1 through attachment 1 (T2)", "n1's tracker begins a round (R1)",
-		"n4's relay takes its table for n1's heartbeat (T1)", "n1's tracker processes the answer of n4 (R3, T5)",
+		"n4's relay reads its table for n1's heartbeat (T1)", "n1's tracker processes the answer of n4 (R3, T5)",
 	}
 	// The owner has been silent about its session for two intervals.
 	quietFor2 = []string{
-		"an interval passes", "n1's tracker begins a round (R1)", "n1's relay takes its table for n1's heartbeat (T1)",
-		"n2's relay takes its table for n1's heartbeat (T1)", "n1's tracker processes the answer of n2 (R3, T5)",
-		"an interval passes", "n1's tracker begins a round (R1)", "n1's relay takes its table for n1's heartbeat (T1)",
-		"n2's relay takes its table for n1's heartbeat (T1)", "n1's tracker processes the answer of n2 (R3, T5)",
+		"an interval passes", "n1's tracker begins a round (R1)", "n1's relay reads its table for n1's heartbeat (T1)",
+		"n2's relay reads its table for n1's heartbeat (T1)", "n1's tracker processes the answer of n2 (R3, T5)",
+		"an interval passes", "n1's tracker begins a round (R1)", "n1's relay reads its table for n1's heartbeat (T1)",
+		"n2's relay reads its table for n1's heartbeat (T1)", "n1's tracker processes the answer of n2 (R3, T5)",
 	}
 	// ... and when its session had come due, the owner did not run for two intervals. A keep-alive came meanwhile.
 	hasStalled = slices.Concat(quietFor2, []string{
 		"an interval passes", "n2 is paused", "an interval passes", "n1's tracker begins a round (R1)",
-		"n3's relay takes its table for n1's heartbeat (T1)", "n1's tracker processes the answer of n3 (R3, T5)",
-		"n3's relay takes its table for n1's heartbeat (T1)", "n1's relay takes its table for n1's heartbeat (T1)",
+		"n3's relay reads its table for n1's heartbeat (T1)", "n1's tracker processes the answer of n3 (R3, T5)",
+		"n3's relay reads its table for n1's heartbeat (T1)", "n1's relay reads its table for n1's heartbeat (T1)",
 		"n1's tracker processes the answer of n3 (R3, T5)", "an interval passes",
-		"n2 goes on, its clients' keep-alives wait in its sockets",
+		"n2 continues, its clients' keep-alives wait in its sockets",
 	})
 	// n3 has been elected with the vote of n1. The tracker of n1 has not noticed.
 	votedItself = []string{
-		"n3 stands for election", "n1 votes for n3", "n3 counts a quorum of votes and leads",
+		"n3 campaigns", "n1 votes for n3", "n3 counts a quorum of votes and leads",
 		"n3 replicates its log to n1",
 		"n3 starts a tracker (R5)",
 	}
 	// n1 has decided that s1 expires.
 	decided = []string{
 		"an interval passes", "an interval passes", "n1's tracker begins a round (R1)",
-		"n1's relay takes its table for n1's heartbeat (T1)", "n2's relay takes its table for n1's heartbeat (T1)",
+		"n1's relay reads its table for n1's heartbeat (T1)", "n2's relay reads its table for n1's heartbeat (T1)",
 		"n1's tracker processes the answer of n2 (R3, T5)", "n1's tracker decides that s1 expires (E2)",
 	}
 	// ... and lost its term before the close was appended.
 	lostTerm = slices.Concat(decided,
-		[]string{"n3 stands for election", "n1 replicates its log to n3", "n1 ends its tracker"})
+		[]string{"n3 campaigns", "n1 replicates its log to n3", "n1 ends its tracker"})
 	// ... and has appended the close. Then n3 is elected without having received it.
 	appendedOnly = slices.Concat(decided, []string{
-		"n1 appends the close of s1 (E3)", "n3 stands for election", "n2 votes for n3",
+		"n1 appends the close of s1 (E3)", "n3 campaigns", "n2 votes for n3",
 		"n3 counts a quorum of votes and leads",
 	})
 )
@@ -100,14 +100,14 @@ var (
 	applySlow  = small("moving, slow apply", func(s *Scope) { s.Most[Moves], s.SlowApply = 1, true })
 	electMove  = small("electing, moving", func(s *Scope) { s.Most[Elections], s.Most[Moves] = 1, 1 })
 	twoLeaders = small("two leaders", func(s *Scope) { s.Prelude = deposed })
-	overtaken  = small("overtaken", func(s *Scope) { s.Prelude = slices.Concat(deposed, taken) })
-	answered   = small("answer under way", func(s *Scope) { s.Prelude = slices.Concat(underWay, taken) })
+	overtaken  = small("overtaken", func(s *Scope) { s.Prelude = slices.Concat(deposed, accepted) })
+	answered   = small("answer in flight", func(s *Scope) { s.Prelude = slices.Concat(inFlight, accepted) })
 	outcome    = small("outcome unknown", func(s *Scope) {
 		s.Prelude = append(slices.Clip(decided), "n1 appends the close of s1 (E3)")
 	})
 	ownVote  = small("own vote", func(s *Scope) { s.Prelude = votedItself })
 	observer = small("observer", func(s *Scope) {
-		s.Prelude, s.Observers, s.Owners = slices.Concat(deposed, takenOfObserver), 1, []uint8{3}
+		s.Prelude, s.Observers, s.Owners = slices.Concat(deposed, acceptedOfObserver), 1, []uint8{3}
 	})
 	regaining   = small("regaining", func(s *Scope) { s.Prelude, s.Most[Elections] = lostTerm, 1 })
 	lateCommit  = small("late commit", func(s *Scope) { s.Prelude, s.Most[Elections] = appendedOnly, 1 })
@@ -130,7 +130,7 @@ var (
 	localPausing = localScope("pausing", func(s *Scope) { s.Most[Pauses] = 1 })
 	localSlow    = localScope("slow apply", func(s *Scope) { s.SlowApply = true })
 	localSuspend = localScope("suspending", func(s *Scope) { s.Most[Suspends], s.SlowApply = 1, true })
-	localAgain   = localScope("asked for again", func(s *Scope) {
+	localRetry   = localScope("requested again", func(s *Scope) {
 		s.Most[Upgrades], s.SlowApply, s.Timeout, s.RunFor = 2, true, 1, 1
 	})
 )
@@ -142,7 +142,7 @@ var leftOuts = []check.LeftOut[*Scope]{
 	{Without: search.Rules(R3Self), Breaks: I3, Scope: ownVote, Seed: 10276},
 	{Without: search.Rules(R5), Breaks: I3, Scope: lateCommit, Seed: 4449},
 	{Without: search.Rules(R5), Breaks: I4, Scope: electMove, Seed: 15186},
-	{Without: search.Rules(A1Stands), Breaks: I8, Scope: pausing, Seed: 36992},
+	{Without: search.Rules(A1Stops), Breaks: I8, Scope: pausing, Seed: 36992},
 	{Without: search.Rules(A1Jump), Breaks: I1, Scope: calm, Seed: 257},
 	{Without: search.Rules(A1Jump), Breaks: I3, Scope: calm, Seed: 2006},
 	{Without: search.Rules(T1Swap), Breaks: I1, Scope: slow, Seed: 82},
@@ -182,11 +182,11 @@ var leftOuts = []check.LeftOut[*Scope]{
 	{Without: search.Rules(M2), Breaks: I4, Scope: writes1, Seed: 2},
 	{Without: search.Rules(M3Leader), Breaks: I4, Scope: applySlow, Seed: 435},
 	{Without: search.Rules(M3Term), Breaks: I4, Scope: deposedMove, Seed: 5029},
-	{Without: search.Rules(M5), Breaks: Told, Scope: lagging, Seed: 7},
+	{Without: search.Rules(M5), Breaks: FalseEnd, Scope: lagging, Seed: 7},
 	{Without: search.Rules(M6), Breaks: 0, Scope: moving},
 	{Without: search.Rules(L3), Breaks: I1, Scope: localPausing, Seed: 60},
-	{Without: search.Rules(L7), Breaks: I5, Scope: localAgain, Seed: 500},
-	{Without: search.Rules(L8Stays), Breaks: I5, Scope: localSlow, Seed: 600},
+	{Without: search.Rules(L7), Breaks: I5, Scope: localRetry, Seed: 500},
+	{Without: search.Rules(L8Expires), Breaks: I5, Scope: localSlow, Seed: 600},
 	{Without: search.Rules(L8Rests), Breaks: I3, Scope: localSlow},
 	{Without: search.Rules(L8Suspended), Breaks: I3, Scope: localSuspend, Seed: 150},
 	{Without: search.Rules(L8Touch), Breaks: I1, Scope: localCalm},
@@ -259,7 +259,7 @@ var completes = slices.Concat(
 	each(whole("calm", func(*Scope) {}), false, I1, I3, I4),
 	each(whole("losing", func(s *Scope) { s.Most[Losses] = 1 }), true, I1, I3, I4),
 	each(whole("pausing", func(s *Scope) { s.Most[Pauses] = 1 }), true, I1, I3, I4),
-	each(small("whole, the clock stands", func(s *Scope) { s.Ticks, s.Rounds, s.RunFor = 3, 1, 1 }), true, I1, I3, I8),
+	each(small("whole, the clock stops", func(s *Scope) { s.Ticks, s.Rounds, s.RunFor = 3, 1, 1 }), true, I1, I3, I8),
 	each(small("whole, stalled", func(s *Scope) {
 		s.Prelude, s.Most[Pauses], s.Ticks, s.Timeout, s.LostAfter, s.Rounds = hasStalled, 1, 7, 3, 3, 1
 	}), true, I1, I3, I8),

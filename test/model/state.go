@@ -12,7 +12,7 @@ const (
 )
 
 // State is one moment of the whole cluster. It has only byte fields, so that it is compared and hashed as its bytes.
-// Fields marked "ghost" belong to an onlooker: only the checks of properties read them.
+// Fields marked "ghost" are for the oracle: only the checks of properties read them.
 type State struct {
 	Now   uint8 // ghost: real time, in ticks
 	Spent Counts
@@ -53,7 +53,7 @@ type message struct {
 	Credit            uint8
 	Process           uint8
 	At                uint8 // when the table was read, on the relay's Mono (T4 age of a touch)
-	Took              uint8 // ghost: when the table was read, in Now
+	ReadAt            uint8 // ghost: when the table was read, in Now
 	Quiet             uint8 // ghost: the sessions that had been silent for a full timeout then
 	Touch             [maxSessions]reported
 }
@@ -61,7 +61,7 @@ type message struct {
 // Kinds of messages.
 const (
 	heartbeat uint8 = iota + 1
-	taking          // the relay has read the table and not yet answered
+	reading         // the relay has read the table and not yet answered
 	answer
 )
 

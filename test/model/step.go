@@ -52,7 +52,7 @@ func Machine(scope *Scope, without search.Without, wanted search.Invariants) *se
 	}
 }
 
-// opening says how every history of a scope begins.
+// opening describes how every history of a scope begins.
 func opening(scope *Scope) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "n1 leads term 1, all sessions were opened at %d", scope.Timeout)

@@ -19,7 +19,7 @@ type tracker struct {
 // clock is a tracker's accountable clock (A1 accountable clock).
 type clock struct {
 	Now, Run uint8 // its reading, and how long it still runs
-	Stood    uint8 // how long it stood; ghost but for A1Jump
+	Stopped  uint8 // how long it was stopped; ghost but for A1Jump
 	Book     uint8 // ghost: how long a clock by A1 would still run
 }
 
@@ -27,9 +27,9 @@ type clock struct {
 func (c *clock) good(p *protocol) {
 	c.Run, c.Book = p.scope.RunFor, p.scope.RunFor
 	if !p.Obeys(A1Jump) {
-		c.Now += c.Stood
+		c.Now += c.Stopped
 	}
-	c.Stood = 0
+	c.Stopped = 0
 }
 
 // tick lets an interval pass in which the machine's clock runs.
@@ -38,43 +38,43 @@ func (c *clock) tick(p *protocol) {
 	case c.Run > 0:
 		c.Run--
 		c.Now++
-	case !p.Obeys(A1Stands):
+	case !p.Obeys(A1Stops):
 		c.Now++
 	case !p.Obeys(A1Jump):
-		c.Stood++
+		c.Stopped++
 	}
 }
 
 // member is a tracker's knowledge of a member. It outlives the member's streams.
 type member struct {
-	Voted   uint8 // the newest round that the member counts for (R3 good rounds)
-	WordB   uint8 // b of the newest round that it answered (E2 the owner answers first)
-	Started uint8 // when its process began to run, on the tracker's clock (E1 full timeout after a change of leader)
-	Silent  uint8 // since when it is silent, 0 if it is not (E1)
-	Stalls  stalls
-	Process uint8 // the incarnation that spoke last,
-	Credit  uint8 // the credit for its stalls that it reported,
-	HeardAt uint8 // and when
-	Took    uint8 // ghost: when the table of the newest processed answer was read
-	Idle    uint8 // ghost: how long the clock stood since Took
-	Quiet   uint8 // ghost: the sessions that had been silent for a full timeout at Took
+	Voted      uint8 // the newest round that the member counts for (R3 good rounds)
+	WordB      uint8 // b of the newest round that it answered (E2 the owner answers first)
+	Started    uint8 // when its process began to run, on the tracker's clock (E1 full timeout after a change of leader)
+	Silent     uint8 // since when it is silent, 0 if it is not (E1)
+	Stalls     stalls
+	Process    uint8 // the incarnation that spoke last,
+	Credit     uint8 // the credit for its stalls that it reported,
+	AnsweredAt uint8 // and when
+	ReadAt     uint8 // ghost: when the table of the newest processed answer was read
+	Idle       uint8 // ghost: how long the clock was stopped since ReadAt
+	Quiet      uint8 // ghost: the sessions that had been silent for a full timeout at ReadAt
 }
 
-// hush notes a moment from which the member is silent (E1).
-func (m *member) hush(clock uint8) {
+// noteSilence records the moment from which the member is silent (E1).
+func (m *member) noteSilence(clock uint8) {
 	if m.Silent == 0 {
 		m.Silent = clock
 	}
 }
 
-// hearStalls adds the new stalls of an answer. The credit grows by at most the time on the tracker's own clock since
+// addStalls adds the new stalls of an answer. The credit grows by at most the time on the tracker's own clock since
 // the answer before, and the grace.
-func (m *member) hearStalls(w *message, clock, grace uint8) {
+func (m *member) addStalls(w *message, clock, grace uint8) {
 	if m.Process != w.Process {
 		m.Process, m.Credit = w.Process, 0
 	}
-	more := min(w.Credit-min(m.Credit, w.Credit), clock-m.HeardAt+grace)
-	m.Credit, m.HeardAt = max(m.Credit, w.Credit), clock
+	more := min(w.Credit-min(m.Credit, w.Credit), clock-m.AnsweredAt+grace)
+	m.Credit, m.AnsweredAt = max(m.Credit, w.Credit), clock
 	if more > 0 && clock >= epoch+w.VouchAge {
 		m.Stalls.add(clock-w.VouchAge, more)
 	}
@@ -82,14 +82,14 @@ func (m *member) hearStalls(w *message, clock, grace uint8) {
 
 // stream is the tracker's end of a stream.
 type stream struct {
-	Open        uint8 // the tracker does not know of its end
-	Out         uint8 // the round of the unanswered heartbeat, 0 if there is none
-	OutB, OutAt uint8 // b of that round, and when the heartbeat was sent
-	Last        uint8 // the newest sent round
-	In          uint8 // answers processed
-	Sure, Told  uint8 // answers that are confirmed, and up to which refused touches were named (S1 confirmed touches)
-	Refused     [maxAnswers]uint8
-	InAtB       [maxRounds]uint8 // In when the round began
+	Open         uint8 // the tracker does not know of its end
+	Out          uint8 // the round of the unanswered heartbeat, 0 if there is none
+	OutB, OutAt  uint8 // b of that round, and when the heartbeat was sent
+	Last         uint8 // the newest sent round
+	In           uint8 // answers processed
+	Sure, Listed uint8 // answers that are confirmed, and up to which refused touches were listed (S1 confirmed touches)
+	Refused      [maxAnswers]uint8
+	InAtB        [maxRounds]uint8 // In when the round began
 }
 
 // tracking is a node with its tracker.
@@ -121,8 +121,8 @@ func (t tracking) start() bool {
 	*t.tracker = tracker{On: 1, Term: t.Raft.Term, Clock: runs, Begun: 1, Good: 1}
 	for m := range t.scope.nodes() {
 		k := &t.link(m).Member
-		k.HeardAt = epoch
-		k.Silent, k.Took = epoch, t.Now // a member that has not answered in the term is silent from its start on (E1)
+		k.AnsweredAt = epoch
+		k.Silent, k.ReadAt = epoch, t.Now // a member that has not answered in the term is silent from its start on (E1)
 		if !t.Obeys(E1Term) {
 			k.Silent = 0
 		}
@@ -177,16 +177,16 @@ func (t tracking) send(m int) {
 		return
 	}
 	s.Out, s.OutB, s.OutAt, s.Last = t.Begun, t.BegunB, t.Clock.Now, t.Begun
-	k.Member.hush(t.Clock.Now)
+	k.Member.noteSilence(t.Clock.Now)
 	if !t.Obeys(S1Round) {
 		s.Sure = s.In
 	}
 	k.Wire = message{Kind: heartbeat, Round: s.Out, B: s.OutB, Sure: s.Sure, Known: s.In}
-	for c := newest(s.Told, s.In); c <= s.In; c++ {
+	for c := newest(s.Listed, s.In); c <= s.In; c++ {
 		k.Wire.List |= s.Refused[c%maxAnswers]
 		s.Refused[c%maxAnswers] = 0
 	}
-	s.Told = s.In
+	s.Listed = s.In
 	if !t.Obeys(S1List) {
 		k.Wire.List = 0
 	}
@@ -234,13 +234,13 @@ func (t tracking) process(m int, w *message) {
 	}
 	now := t.Clock.Now
 	k.WordB, k.Started, k.Silent = max(k.WordB, w.B), max(k.Started, max(now, w.ProcessAge)-w.ProcessAge), 0
-	k.hearStalls(w, now, t.grace())
+	k.addStalls(w, now, t.grace())
 	s.Out, s.OutB, s.OutAt = 0, 0, 0
-	k.Took, k.Idle, k.Quiet = w.Took, 0, w.Quiet
+	k.ReadAt, k.Idle, k.Quiet = w.ReadAt, 0, w.Quiet
 	s.In++
 	var refused uint8
 	for i := range t.scope.sessions() {
-		if w.Touch[i].Has == 1 && !t.takes(m, i, w) {
+		if w.Touch[i].Has == 1 && !t.applyTouch(m, i, w) {
 			refused |= 1 << i
 		}
 	}
@@ -249,20 +249,20 @@ func (t tracking) process(m int, w *message) {
 	t.send(m)
 }
 
-// takes moves a session's deadline (T5 a touch moves the deadline). It reports whether the touch counts (E4 closing
-// mark, S1).
-func (t tracking) takes(m, s int, w *message) bool {
+// applyTouch moves a session's deadline (T5 a touch moves the deadline). It reports whether the touch counts (E4
+// closing mark, S1).
+func (t tracking) applyTouch(m, s int, w *message) bool {
 	r, mine := w.Touch[s], t.FSM.Session[s]
 	if mine.Alive == 0 || int(mine.Owner) != m && t.Obeys(T5Owner) || mine.Attachment > w.H && t.Obeys(T5Attachment) {
-		t.Say("the touch of s%d is not taken", s+1)
+		t.Say("the touch of s%d is refused", s+1)
 		return false
 	}
 	if r.Made < mine.Attachment {
-		t.Breaks(I4, "a touch made through attachment %d of s%d is taken, the leader has applied %d", r.Made,
+		t.Breaks(I4, "a touch made through attachment %d of s%d is accepted, the leader has applied %d", r.Made,
 			s+1, mine.Attachment)
 	}
 	if f := t.Truth.Session[s]; r.Stale == 1 && t.Term >= f.ServedTerm {
-		t.Breaks(I4, "a touch through attachment %d of s%d is taken, it was made after %d was served", r.Made, s+1,
+		t.Breaks(I4, "a touch through attachment %d of s%d is accepted, it was made after %d was served", r.Made, s+1,
 			f.Served)
 	}
 	mark := t.Mark[s]
@@ -316,6 +316,6 @@ func (t tracking) notice(m int) bool {
 		return false
 	}
 	k.Stream.Open, k.Stream.Out, k.Stream.OutB, k.Stream.OutAt, k.Wire = 0, 0, 0, 0, message{}
-	k.Member.hush(t.Clock.Now)
+	k.Member.noteSilence(t.Clock.Now)
 	return true
 }

@@ -140,7 +140,7 @@ func (s *Suite[S, C]) explore(t *testing.T, c Whole[C]) {
 		newMachine := func() *search.Machine[S] { return s.Machine(c.Scope, 0, c.For) }
 		got := search.Explore(ctx, newMachine, most)
 		t.Logf("%d states, depth %d, complete %v, %.0f states/s", got.States, got.Depth, got.Complete,
-			float64(got.States)/got.Took.Seconds())
+			float64(got.States)/got.Duration.Seconds())
 		if got.Broken != 0 {
 			t.Fatalf("%s breaks\n%s", s.Protocol.Broken(got.Broken), newMachine().Story(got.Story))
 		}
@@ -179,7 +179,7 @@ func (s *Suite[S, C]) WideScopes(t *testing.T) {
 			m := s.Machine(scope, 0, s.All)
 			got := search.Walk(ctx, m, seed, count)
 			t.Logf("seed %d: %d walks, %d steps, %.0f steps/s", seed, got.Walks, got.Steps,
-				float64(got.Steps)/got.Took.Seconds())
+				float64(got.Steps)/got.Duration.Seconds())
 			if got.Broken != 0 {
 				t.Errorf("seed %d breaks %s\n%s", got.Seed, s.Protocol.Broken(got.Broken), m.Story(got.Story))
 			}

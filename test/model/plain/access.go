@@ -9,7 +9,7 @@ import (
 )
 
 // May reports whether the list of an entry, or else that of the nearest entry above that has one, grants principals
-// what they want (P2 access lists). The entry need not exist.
+// the wanted permissions (P2 access lists). The entry need not exist.
 func (t *Tree) May(path string, wanted tree.Permissions, principals []tree.Principal) bool {
 	return Granted(t.ListOf(path), wanted, principals)
 }
@@ -24,7 +24,7 @@ func (t *Tree) ListOf(path string) tree.ACL {
 	}
 }
 
-// Granted reports whether a list grants principals what they want. It knows no networks: an address is an id.
+// Granted reports whether a list grants principals the wanted permissions. It knows no networks: an address is an id.
 func Granted(list tree.ACL, wanted tree.Permissions, principals []tree.Principal) bool {
 	var has tree.Permissions
 	for _, p := range principals {
@@ -42,11 +42,12 @@ func Granted(list tree.ACL, wanted tree.Permissions, principals []tree.Principal
 
 // mayDelete reports whether the parent's list lets an entry be deleted.
 func (t *Tree) mayDelete(at At, path string) bool {
-	return !t.guarded(at, path) && t.May(tree.Parent(path), tree.DeleteChild, at.Principals)
+	return !t.quotaProtected(at, path) && t.May(tree.Parent(path), tree.DeleteChild, at.Principals)
 }
 
-// guarded reports whether a path belongs to quotas, where only Super writes (P3 quotas), unless they are open.
-func (t *Tree) guarded(at At, path string) bool {
+// quotaProtected reports whether only Super may write a path: below the quota entry, unless quotas are open (P3
+// quotas).
+func (t *Tree) quotaProtected(at At, path string) bool {
 	super := slices.ContainsFunc(at.Principals, func(p tree.Principal) bool { return p.Scheme == tree.Super })
 	return inQuotas(path) && !t.OpenQuotas && !super
 }

@@ -6,7 +6,7 @@ import (
 	"holdfast/tree"
 )
 
-// reserved reports whether a path belongs to the tree itself.
+// reserved reports whether a path is one of the tree's own.
 func reserved(path string) bool {
 	return path == tree.Root || path == tree.ReservedPath || path == tree.QuotaPath
 }
@@ -61,7 +61,7 @@ func (t *Tree) removeTree(at At, d tree.DeleteTree) (tree.OpOutcome, tree.Code) 
 
 // die removes an entry without children, and updates its parent.
 func (t *Tree) die(at At, path string) {
-	t.tell(at, tree.Deleted, path)
+	t.addChange(at, tree.Deleted, path)
 	t.put(path, nil)
 	t.edit(tree.Parent(path), func(p *Node) {
 		p.Stat.Children--
@@ -86,7 +86,7 @@ func (t *Tree) End(at At, session uint64, expired bool, will *Will) []tree.Chang
 		}
 		t.die(at, path)
 	}
-	changes := t.settle()
+	changes := t.commit()
 	if will != nil {
 		at.Session, at.Principals = 0, will.Principals
 		_, willed := t.Do(at, will.Transaction)
@@ -103,5 +103,5 @@ func (t *Tree) Reap(at At, path string) ([]tree.Change, bool) {
 		return nil, false
 	}
 	t.die(at, path)
-	return t.settle(), true
+	return t.commit(), true
 }

@@ -27,9 +27,9 @@ type Tree struct {
 	// undo has the former states of the paths that the running transaction has changed; nil for no entry.
 	undo []former
 	// changes are the running transaction's changes for watches. lists are the access lists that decide who receives
-	// them, and settled those of the changes before, since the last call of Lists.
-	changes        []tree.Change
-	lists, settled []Lists
+	// them, and committed those of the changes before, since the last call of Lists.
+	changes          []tree.Change
+	lists, committed []Lists
 	// touched are the paths that were changed since the last call of Touched.
 	touched []string
 }
@@ -145,7 +145,7 @@ func (t *Tree) Do(at At, x tree.Transaction) (tree.Outcome, []tree.Change) {
 		}
 		outcome.Ops = append(outcome.Ops, done)
 	}
-	return outcome, t.settle()
+	return outcome, t.commit()
 }
 
 // rollBack undoes the running transaction, from the last change to the first.
@@ -160,13 +160,13 @@ func (t *Tree) rollBack() {
 	t.undo, t.changes, t.lists = nil, nil, nil
 }
 
-// settle ends the running transaction, and returns its changes for watches.
-func (t *Tree) settle() []tree.Change {
+// commit ends the running transaction, and returns its changes for watches.
+func (t *Tree) commit() []tree.Change {
 	changes := t.changes
 	for _, f := range t.undo {
 		t.touched = append(t.touched, f.path)
 	}
-	t.settled = append(t.settled, t.lists...)
+	t.committed = append(t.committed, t.lists...)
 	t.undo, t.changes, t.lists = nil, nil, nil
 	return changes
 }
@@ -177,9 +177,9 @@ type Lists struct{ Own, Parent tree.ACL }
 
 // Lists returns the lists of the changes since the last call, in the order of the changes.
 func (t *Tree) Lists() []Lists {
-	settled := t.settled
-	t.settled = nil
-	return settled
+	committed := t.committed
+	t.committed = nil
+	return committed
 }
 
 // Touched returns the paths whose entries may have changed since the last call.
@@ -299,7 +299,7 @@ func (t *Tree) create(at At, c tree.Create) (tree.OpOutcome, tree.Code) {
 		return tree.OpOutcome{}, tree.NodeExists
 	case c.Kind == tree.Ephemeral && at.Session == 0:
 		return tree.OpOutcome{}, tree.Reserved
-	case t.guarded(at, path):
+	case t.quotaProtected(at, path):
 		return tree.OpOutcome{}, tree.NoPermission
 	}
 	if code := t.room(path, 1, len(c.Data), c.Data); code != 0 {
@@ -323,7 +323,7 @@ func (t *Tree) create(at At, c tree.Create) (tree.OpOutcome, tree.Code) {
 		p.Stat.ChildrenModified = at.Stamp
 	})
 	t.put(path, one)
-	t.tell(at, tree.Created, path)
+	t.addChange(at, tree.Created, path)
 	return tree.OpOutcome{Path: path, Stat: one.Shown()}, 0
 }
 
@@ -332,7 +332,7 @@ func (t *Tree) set(at At, s tree.Set) (tree.OpOutcome, tree.Code) {
 	switch {
 	case code != 0:
 		return tree.OpOutcome{}, code
-	case t.guarded(at, s.Path) || !t.May(s.Path, tree.Write, at.Principals):
+	case t.quotaProtected(at, s.Path) || !t.May(s.Path, tree.Write, at.Principals):
 		return tree.OpOutcome{}, tree.NoPermission
 	case s.Version != tree.Any && s.Version != was.Stat.Version:
 		return tree.OpOutcome{}, tree.BadVersion
@@ -347,7 +347,7 @@ func (t *Tree) set(at At, s tree.Set) (tree.OpOutcome, tree.Code) {
 			n.due = at.Clock + n.life
 		}
 	})
-	t.tell(at, tree.DataSet, s.Path)
+	t.addChange(at, tree.DataSet, s.Path)
 	return tree.OpOutcome{Stat: now.Shown()}, 0
 }
 
@@ -358,7 +358,7 @@ func (t *Tree) setACL(at At, s tree.SetACL) (tree.OpOutcome, tree.Code) {
 		return tree.OpOutcome{}, code
 	case s.ACL == nil && s.Path == tree.Root:
 		return tree.OpOutcome{}, tree.Reserved
-	case t.guarded(at, s.Path) || !t.May(s.Path, tree.Admin, at.Principals):
+	case t.quotaProtected(at, s.Path) || !t.May(s.Path, tree.Admin, at.Principals):
 		return tree.OpOutcome{}, tree.NoPermission
 	case s.Version != tree.Any && s.Version != n.Stat.ACLVersion:
 		return tree.OpOutcome{}, tree.BadVersion
@@ -390,7 +390,7 @@ func (t *Tree) put(path string, n *Node) {
 	}
 }
 
-func (t *Tree) tell(at At, kind tree.ChangeKind, path string) {
+func (t *Tree) addChange(at At, kind tree.ChangeKind, path string) {
 	t.changes = append(t.changes, tree.Change{Stamp: at.Stamp, Kind: kind, Path: path})
 	lists := Lists{Own: t.ListOf(path)}
 	if kind != tree.DataSet { // the root is never made or deleted

@@ -43,7 +43,7 @@ var lists = []tree.ACL{
 	},
 }
 
-// clients are who asks. The last is one that nothing keeps from anything.
+// clients are the principals of the requests. The last is Super.
 var clients = [][]tree.Principal{
 	nil,
 	{{Scheme: tree.Digest, ID: "ann:1"}},

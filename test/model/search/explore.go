@@ -14,7 +14,7 @@ type Result struct {
 	States, Depth int
 	// Complete reports that every state of the scope was seen.
 	Complete bool
-	Took     time.Duration
+	Duration time.Duration
 	// Broken are the invariants that Story breaks; 0 if the search found nothing.
 	Broken Invariants
 	Story  []int
@@ -26,12 +26,12 @@ type Result struct {
 //
 // newMachine is called once for each processor: all search together.
 func Explore[S any](ctx context.Context, newMachine func() *Machine[S], states int) Result {
-	begun := time.Now()
+	started := time.Now()
 	e := newExplorer(newMachine)
 	first := e.machines[0].First
 	e.seen.add(hash(&first), origin{})
-	if broken := e.machines[0].settle(first); broken != 0 {
-		return Result{States: 1, Took: time.Since(begun), Broken: broken}
+	if broken := e.machines[0].quiesce(first); broken != 0 {
+		return Result{States: 1, Duration: time.Since(started), Broken: broken}
 	}
 	level := appended(nil, &first, 0)
 	result := Result{Complete: true}
@@ -51,7 +51,7 @@ func Explore[S any](ctx context.Context, newMachine func() *Machine[S], states i
 		}
 		level = next
 	}
-	result.States, result.Took = e.seen.count(), time.Since(begun)
+	result.States, result.Duration = e.seen.count(), time.Since(started)
 	return result
 }
 
@@ -79,7 +79,7 @@ func newExplorer[S any](newMachine func() *Machine[S]) *explorer[S] {
 	return e
 }
 
-// chunkSize is how many bytes of packed states a worker takes at once.
+// chunkSize is how many bytes of packed states a worker gets at once.
 const chunkSize = 1 << 16
 
 // expand returns the new states that are one step away from a level's states.
@@ -144,7 +144,7 @@ func (e *explorer[S]) reached(m *Machine[S], s *S, at origin, out [][]byte) [][]
 	if !isNew {
 		return out
 	}
-	if broken := m.settle(*s); broken != 0 {
+	if broken := m.quiesce(*s); broken != 0 {
 		e.report(finding{at, broken})
 		return out
 	}

@@ -17,7 +17,7 @@ type Machine[S any] struct {
 	Events int
 	// Wanted are the invariants to break. A history that breaks another invariant continues.
 	Wanted Invariants
-	// Step gets from Try and Settle what they break and do.
+	// Step gets from Try and Quiesce what they break and do.
 	Step *Step
 	// Try performs an event. It reports false, and leaves the state unchanged, if the event is not possible.
 	Try func(s *S, event int) bool
@@ -25,9 +25,9 @@ type Machine[S any] struct {
 	// nothing else has been possible for a while.
 	Weight func(event int) int
 
-	// Settle, if set, continues a state without new faults until nothing more happens, and then checks what must have
+	// Quiesce, if set, continues a state without new faults until nothing more happens, and then checks what must have
 	// happened.
-	Settle func(s *S)
+	Quiesce func(s *S)
 	// Canonicalize, if set, replaces a state by its canonical form, without facts that no longer matter.
 	Canonicalize func(s *S)
 	// Over, if set, reports whether nothing can break any more.
@@ -105,27 +105,27 @@ type Step struct {
 	Without  Without
 	// Broken are the invariants that the step has broken.
 	Broken Invariants
-	// tell, if set, gets the effects of the step, beyond the event's name.
-	tell func(effect string)
+	// trace, if set, gets the effects of the step, beyond the event's name.
+	trace func(effect string)
 }
 
 // Obeys reports whether a rule is in force.
 func (x *Step) Obeys(r Rule) bool { return !x.Without.Has(r) }
 
-// Telling reports whether Say has a listener.
-func (x *Step) Telling() bool { return x.tell != nil }
+// Tracing reports whether Say has a listener.
+func (x *Step) Tracing() bool { return x.trace != nil }
 
 // Say describes an effect of the step.
 func (x *Step) Say(format string, args ...any) {
-	if x.tell != nil {
-		x.tell(fmt.Sprintf(format, args...))
+	if x.trace != nil {
+		x.trace(fmt.Sprintf(format, args...))
 	}
 }
 
 // Breaks notes that the history breaks invariants.
 func (x *Step) Breaks(i Invariants, why string, args ...any) {
 	x.Broken |= i
-	if x.tell != nil {
+	if x.trace != nil {
 		x.Say("BREAKS "+x.Protocol.Broken(i)+": "+why, args...)
 	}
 }
@@ -137,18 +137,18 @@ func (m *Machine[S]) broken() Invariants {
 	return broken
 }
 
-// settle settles a copy of a state, and returns the invariants that are broken then.
-func (m *Machine[S]) settle(s S) Invariants {
-	if m.Settle == nil {
+// quiesce runs Quiesce on a copy of a state, and returns the invariants that are broken then.
+func (m *Machine[S]) quiesce(s S) Invariants {
+	if m.Quiesce == nil {
 		return 0
 	}
-	m.Settle(&s)
+	m.Quiesce(&s)
 	return m.broken()
 }
 
 func (m *Machine[S]) over(s *S) bool { return m.Over != nil && m.Over(s) }
 
-// Replay performs the possible events of a history, and settles the last state. It returns the events up to the first
+// Replay performs the possible events of a history, and quiesces the last state. It returns the events up to the first
 // that breaks a wanted invariant, and the broken invariants.
 func (m *Machine[S]) Replay(history []int) (done []int, broken Invariants) {
 	s := m.First
@@ -161,7 +161,7 @@ func (m *Machine[S]) Replay(history []int) (done []int, broken Invariants) {
 			return done, broken
 		}
 	}
-	return done, m.settle(s)
+	return done, m.quiesce(s)
 }
 
 // Story describes a history: one numbered line for each event, with its effects.
@@ -173,8 +173,8 @@ func (m *Machine[S]) Story(history []int) string {
 	}
 	fmt.Fprintf(&b, "%s; %s\n", whole, m.Opening)
 	var effects []string
-	m.Step.tell = func(effect string) { effects = append(effects, effect) }
-	defer func() { m.Step.tell = nil }()
+	m.Step.trace = func(effect string) { effects = append(effects, effect) }
+	defer func() { m.Step.trace = nil }()
 	s := m.First
 	for i, event := range history {
 		effects = nil
@@ -184,7 +184,7 @@ func (m *Machine[S]) Story(history []int) string {
 		}
 		fmt.Fprintf(&b, "%3d. %s: %s\n", i+1, m.Name(event), strings.Join(effects, "; "))
 	}
-	if effects = nil; m.broken() == 0 && m.settle(s) != 0 {
+	if effects = nil; m.broken() == 0 && m.quiesce(s) != 0 {
 		b.WriteString("  -  without new faults:\n")
 		for _, effect := range effects {
 			fmt.Fprintf(&b, "  -  %s\n", effect)

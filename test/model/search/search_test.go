@@ -10,7 +10,7 @@ import (
 )
 
 // cups is a machine with two cups: each step fills one by one, or pours one into the other. What is wanted breaks when
-// the second has goal. A state from which nothing can be poured never settles.
+// the second has goal. A state from which nothing can be poured never quiesces.
 type cups struct{ First, Second, Spilt uint8 }
 
 const (
@@ -40,7 +40,7 @@ func machine(goal uint8, wanted Invariants) *Machine[cups] {
 			s.Second = min(s.Second, 9)
 			return true
 		},
-		Settle: func(s *cups) {
+		Quiesce: func(s *cups) {
 			if s.Spilt == 3 {
 				x.Breaks(stuck, "nothing is left")
 			}

@@ -11,7 +11,7 @@ import (
 type Walked struct {
 	// Walks counts the histories, Steps the steps in all of them.
 	Walks, Steps int
-	Took         time.Duration
+	Duration     time.Duration
 	// Broken are the invariants that Story breaks, and Seed is the number of its history; 0 if the walks found nothing.
 	Broken Invariants
 	Seed   uint64
@@ -21,7 +21,7 @@ type Walked struct {
 // Walk makes count random histories, until one breaks a wanted invariant, or ctx ends. The first has the number seed,
 // and the others follow. The number determines the history. The story is shrunk until every step is needed.
 func Walk[S any](ctx context.Context, m *Machine[S], seed uint64, count int) Walked {
-	begun := time.Now()
+	started := time.Now()
 	var result Walked
 	for n := range uint64(count) {
 		if ctx.Err() != nil {
@@ -35,14 +35,14 @@ func Walk[S any](ctx context.Context, m *Machine[S], seed uint64, count int) Wal
 			break
 		}
 	}
-	result.Took = time.Since(begun)
+	result.Duration = time.Since(started)
 	return result
 }
 
 // walkSteps bounds a history of a machine in which no time passes.
 const walkSteps = 300
 
-// Once makes the random history of one number, and settles it at its end. It ends when no time is left, when nothing
+// Once makes the random history of one number, and quiesces it at its end. It ends when no time is left, when nothing
 // can break any more, or with a broken invariant.
 func (m *Machine[S]) Once(seed uint64) (history []int, broken Invariants) {
 	random := rand.New(rand.NewPCG(seed, 4))
@@ -70,7 +70,7 @@ func (m *Machine[S]) Once(seed uint64) (history []int, broken Invariants) {
 			return history, broken
 		}
 	}
-	return history, m.settle(s)
+	return history, m.quiesce(s)
 }
 
 // dice throw events, each with a probability in proportion to its weight.

@@ -24,22 +24,22 @@ type action struct {
 //nolint:gochecknoglobals // a table that nothing changes
 var actions = []action{
 	{"$n applies an entry", nodes, 0, 1, true, 20, atNode((*step).onNodes, serving.apply)},
-	{"$n's ring takes the changes (G1)", nodes, 0, 1, true, 20, atNode((*step).onNodes, serving.appends)},
+	{"$n's ring gets the changes (G1)", nodes, 0, 1, true, 20, atNode((*step).onNodes, serving.appends)},
 	{
 		"$n's dispatcher passes to $k (G1)", nodes, 1, 1 + maxLog, true, 20,
 		func(x *step, n int, k uint8) bool { return x.onNodes().pass(n, k) },
 	},
-	{"the node takes watches back (V4)", 1, owed, owed + 1, true, 20, numbered((*step).onNodes, serving.serveAdd)},
-	{"the node takes new watches (V2)", 1, fresh, fresh + 1, true, 20, numbered((*step).onNodes, serving.serveAdd)},
+	{"the node resumes watches (V4)", 1, catchUp, catchUp + 1, true, 20, numbered((*step).onNodes, serving.serveAdd)},
+	{"the node registers new watches (V2)", 1, newWatches, newWatches + 1, true, 20, numbered((*step).onNodes, serving.serveAdd)},
 	{"the node reads (G2)", 1, 0, 1, true, 20, alone((*step).onNodes, serving.serveRead)},
-	{"the node goes on with the read (G2)", 1, 0, 1, true, 20, alone((*step).onNodes, serving.afterRead)},
-	{"the node takes the write (G5)", 1, 0, 1, true, 20, alone((*step).onNodes, serving.serveWrite)},
-	{"the client hears", 1, 0, 1, true, 30, alone((*step).atClient, sdk.receive)},
-	{"the node tells its stamp (V5)", 1, 0, 1, true, 5, alone((*step).atClient, sdk.tick)},
-	{"the log takes the write", 1, uint8(ownA), uint8(ownA) + 1, true, 10, numbered(itself, (*step).commit)},
+	{"the node continues the read (G2)", 1, 0, 1, true, 20, alone((*step).onNodes, serving.afterRead)},
+	{"the node accepts the write (G5)", 1, 0, 1, true, 20, alone((*step).onNodes, serving.serveWrite)},
+	{"the client receives", 1, 0, 1, true, 30, alone((*step).atClient, sdk.receive)},
+	{"the node sends its stamp (V5)", 1, 0, 1, true, 5, alone((*step).atClient, sdk.tick)},
+	{"the log appends the write", 1, uint8(ownA), uint8(ownA) + 1, true, 10, numbered(itself, (*step).commit)},
 	{"the client connects to $n", nodes, 0, 1, true, 10, atNode((*step).atClient, sdk.connect)},
-	{"the client hears of a read beside", 1, 0, 1, true, 10, alone((*step).atClient, sdk.takeBeside)},
-	{"the log takes $s", 1, 0, uint8(ownA), false, 10, numbered(itself, (*step).commit)},
+	{"the client receives a read beside", 1, 0, 1, true, 10, alone((*step).atClient, sdk.receiveBeside)},
+	{"the log appends $s", 1, 0, uint8(ownA), false, 10, numbered(itself, (*step).commit)},
 	{"the client begins the watch $w", 1, watchAll, watchA + 1, false, 20, numbered((*step).atClient, sdk.watch)},
 	{"the client ends the watch $w", 1, watchAll, watchA + 1, false, 3, numbered((*step).atClient, sdk.drop)},
 	{"the client reads, for the watch $w", 1, watchData, watchData + 1, false, 10, numbered((*step).atClient, sdk.read)},
@@ -49,7 +49,7 @@ var actions = []action{
 	{"the node answers a keep-alive (G4)", 1, 0, 1, false, 5, alone((*step).atClient, sdk.alive)},
 	{"the client loses its connection", 1, 0, 1, false, 4, alone((*step).atClient, sdk.lose)},
 	{"$n restores a snapshot (V3)", nodes, 0, 1, false, 4, atNode((*step).onNodes, serving.restore)},
-	{"$n begins anew (V3)", nodes, 0, 1, false, 4, atNode((*step).onNodes, serving.restart)},
+	{"$n restarts (V3)", nodes, 0, 1, false, 4, atNode((*step).onNodes, serving.restart)},
 }
 
 // alone is an action without arguments, atNode an action at a node, numbered an action with a number or kind. as is the
@@ -115,18 +115,18 @@ func (x *step) would(c choice) bool {
 	return y.try(c)
 }
 
-// settleRounds bounds how often everything goes on before a request counts as never answered.
-const settleRounds = 60
+// progressRounds bounds the rounds of all progress actions before a request counts as never answered.
+const progressRounds = 60
 
-// settle performs all actions of progress, and then checks what must have happened. It changes x.
-func (x *step) settle(all []choice) {
-	for range settleRounds {
+// quiesce performs all actions of progress, and then checks what must have happened. It changes x.
+func (x *step) quiesce(all []choice) {
+	for range progressRounds {
 		progress := false
 		for _, c := range all {
 			if !actions[c.action].progress {
 				break
 			}
-			if x.Telling() && x.would(c) {
+			if x.Tracing() && x.would(c) {
 				x.Say("%v:", c)
 			}
 			progress = x.try(c) || progress
@@ -136,6 +136,6 @@ func (x *step) settle(all []choice) {
 		}
 	}
 	if x.Broken == 0 {
-		x.asOnlooker().checkSettled()
+		x.asOracle().checkQuiescent()
 	}
 }

@@ -7,12 +7,12 @@ func (x sdk) connect(n int) bool {
 	if x.Conn.Node != 0 {
 		return false
 	}
-	x.Conn = connection{Node: uint8(n + 1), Looked: x.Node[n].Published}
+	x.Conn = connection{Node: uint8(n + 1), AttachedAt: x.Node[n].Published}
 	x.Client.On = 0
 	if x.Client.Out != 0 {
 		x.Client.Read, x.Client.Out = x.Client.Out, 0
 	}
-	x.tend()
+	x.sendPending()
 	return true
 }
 
@@ -27,7 +27,7 @@ func (x sdk) lose() bool {
 
 // disconnect ends the connection. Undelivered events are lost.
 func (x sdk) disconnect() {
-	x.Conn, x.Client.On, x.Client.Back, x.Client.News = connection{}, 0, 0, 0
+	x.Conn, x.Client.On, x.Client.CatchUp, x.Client.Adding = connection{}, 0, 0, 0
 }
 
 // watch begins a lasting watch.
@@ -37,7 +37,7 @@ func (x sdk) watch(w int) bool {
 		return false
 	}
 	e.New, e.Queued = 1, 1
-	x.tend()
+	x.sendPending()
 	return true
 }
 
@@ -47,11 +47,11 @@ func (x sdk) drop(w int) bool {
 	if !e.wanted() || !x.spend(Dropped) {
 		return false
 	}
-	if at := e.Placed|e.Asking == 1 && x.Conn.Node != 0 && x.Client.On == 1; at {
+	if at := e.Placed|e.Pending == 1 && x.Conn.Node != 0 && x.Client.On == 1; at {
 		x.Conn.Watching &^= 1 << w
 	}
 	x.forget(w)
-	x.tend()
+	x.sendPending()
 	return true
 }
 
@@ -62,7 +62,7 @@ func (x sdk) read(w int) bool {
 		return false
 	}
 	c.Read = uint8(w + 1)
-	x.tend()
+	x.sendPending()
 	return true
 }
 
@@ -78,21 +78,21 @@ func (x sdk) write() bool {
 		return false
 	}
 	x.Client.Write = calling
-	x.tend()
+	x.sendPending()
 	return true
 }
 
-// tend sends all messages that may go out now.
-func (x sdk) tend() {
+// sendPending sends all messages that may go out now.
+func (x sdk) sendPending() {
 	c := &x.Client
 	if x.Conn.Node == 0 {
 		return
 	}
 	if x.someWanted() {
-		x.tendWatches()
+		x.sendQuestions()
 	}
 	if c.Read != 0 && (!x.waits() || !x.Obeys(I13Reads)) {
-		x.Conn.Read = question{Asked: 1 << (c.Read - 1), Seen: c.Seen}
+		x.Conn.Read = question{Watches: 1 << (c.Read - 1), Seen: c.Seen}
 		c.Read, c.Out = 0, c.Read
 	}
 	if c.Write == calling && x.Conn.Sent == 0 && (!x.waits() || !x.Obeys(I13Writes)) {
@@ -109,39 +109,39 @@ func (x sdk) someWanted() bool {
 	return false
 }
 
-// owing counts the watches with events due from a former connection.
-func (x sdk) owing() (n int) {
+// catchingUp counts the watches with events due from a former connection.
+func (x sdk) catchingUp() (n int) {
 	for w := range x.Client.Watch {
-		n += int(x.Client.Watch[w].Owed)
+		n += int(x.Client.Watch[w].CatchingUp)
 	}
 	return n
 }
 
 // waits reports whether events that a former connection has missed may still come: also for a watch that has ended
 // since.
-func (x sdk) waits() bool { return x.owing() > 0 || x.Client.Back != 0 && x.Obeys(V4Ended) }
+func (x sdk) waits() bool { return x.catchingUp() > 0 || x.Client.CatchUp != 0 && x.Obeys(V4Ended) }
 
-// tendWatches asks the node for the missing watches: one question of each kind at a time.
-func (x sdk) tendWatches() {
+// sendQuestions asks the node for the missing watches: one question of each kind at a time.
+func (x sdk) sendQuestions() {
 	c := &x.Client
 	if c.On == 0 {
 		x.moveTo()
 	}
-	if c.Back == 0 {
-		if all := x.ask(owed); all != 0 {
-			c.Back = all | out
-			since := c.Told
+	if c.CatchUp == 0 {
+		if all := x.nextQuestion(catchUp); all != 0 {
+			c.CatchUp = all | out
+			since := c.Since
 			if !x.Obeys(V4Since) {
 				since = c.Seen
 			}
 			x.mix()
-			x.Conn.Add[owed] = question{Asked: all, Since: since, Seen: c.Seen}
+			x.Conn.Add[catchUp] = question{Watches: all, Since: since, Seen: c.Seen}
 		}
 	}
-	if c.News == 0 && (!x.waits() || !x.Obeys(V4First)) {
-		if all := x.ask(fresh); all != 0 {
-			c.News = all | out
-			x.Conn.Add[fresh] = question{Asked: all, Seen: c.Seen}
+	if c.Adding == 0 && (!x.waits() || !x.Obeys(V4First)) {
+		if all := x.nextQuestion(newWatches); all != 0 {
+			c.Adding = all | out
+			x.Conn.Add[newWatches] = question{Watches: all, Seen: c.Seen}
 		}
 	}
 }
@@ -149,25 +149,25 @@ func (x sdk) tendWatches() {
 // moveTo restarts the watches on a connection.
 func (x sdk) moveTo() {
 	c := &x.Client
-	c.On, c.Pending, c.Live, c.Back, c.News = 1, 0, 0, 0, 0
+	c.On, c.Pending, c.Live, c.CatchUp, c.Adding = 1, 0, 0, 0, 0
 	for w := range c.Watch {
 		e := &c.Watch[w]
 		if !e.wanted() {
 			continue
 		}
-		e.Owed |= e.Placed
-		e.Queued, e.Placed, e.Asking = 1, 0, 0
+		e.CatchingUp |= e.Placed
+		e.Queued, e.Placed, e.Pending = 1, 0, 0
 		e.Replay, e.Replays = [maxReplay]event{}, 0
 	}
 }
 
-// ask removes the next question of a kind from the queue.
-func (x sdk) ask(which uint8) (all kinds) {
+// nextQuestion removes the next question of a kind from the queue.
+func (x sdk) nextQuestion(which uint8) (all kinds) {
 	n := uint8(0)
 	for w := range x.Client.Watch {
 		e := &x.Client.Watch[w]
-		if e.Queued == 1 && (e.Owed == 1) == (which == owed) && n < x.scope.Ask {
-			e.Queued, e.Asking, e.Mixed = 0, 1, 0
+		if e.Queued == 1 && (e.CatchingUp == 1) == (which == catchUp) && n < x.scope.Batch {
+			e.Queued, e.Pending, e.Mixed = 0, 1, 0
 			all |= 1 << w
 			n++
 		}
@@ -178,7 +178,7 @@ func (x sdk) ask(which uint8) (all kinds) {
 // mix records that due events arrive mixed with events of placed watches.
 func (x sdk) mix() {
 	for w := range x.Client.Watch {
-		if e := &x.Client.Watch[w]; x.Client.Live == 1 && e.Owed == 1 {
+		if e := &x.Client.Watch[w]; x.Client.Live == 1 && e.CatchingUp == 1 {
 			e.Mixed = 1
 		}
 	}
@@ -187,22 +187,22 @@ func (x sdk) mix() {
 // forget removes a watch.
 func (x sdk) forget(w int) {
 	c := &x.Client
-	x.settled(w)
+	x.caughtUp(w)
 	c.Watch[w] = watched{}
-	c.Back, c.News = c.Back&^(1<<w), c.News&^(1<<w)
+	c.CatchUp, c.Adding = c.CatchUp&^(1<<w), c.Adding&^(1<<w)
 	if !x.someWanted() {
-		c.Told, c.Pending = 0, 0
+		c.Since, c.Pending = 0, 0
 	}
 }
 
-// settled records that a watch has received everything due from a former connection.
-func (x sdk) settled(w int) {
+// caughtUp records that a watch has received everything due from a former connection.
+func (x sdk) caughtUp(w int) {
 	c := &x.Client
-	if c.Watch[w].Owed == 0 {
+	if c.Watch[w].CatchingUp == 0 {
 		return
 	}
-	if c.Watch[w].Owed = 0; x.owing() == 0 {
-		c.Told = max(c.Told, c.Pending)
+	if c.Watch[w].CatchingUp = 0; x.catchingUp() == 0 {
+		c.Since = max(c.Since, c.Pending)
 	}
 }
 
@@ -219,8 +219,8 @@ func (x sdk) beside(n int) bool {
 	return true
 }
 
-// takeBeside processes the answer through the other connection.
-func (x sdk) takeBeside() bool {
+// receiveBeside processes the answer through the other connection.
+func (x sdk) receiveBeside() bool {
 	c := &x.Client
 	if c.Beside == 0 {
 		return false
@@ -229,16 +229,16 @@ func (x sdk) takeBeside() bool {
 	c.Beside = 0
 	x.saw(end(index))
 	e := x.watchSet(1<<watchData, index, end(index))
-	e.Owed, e.Queued = 1, 1 // the client asks for it here
-	x.tend()
+	e.CatchingUp, e.Queued = 1, 1 // the client requests it here
+	x.sendPending()
 	return true
 }
 
 // saw records a stamp that a node has reported.
 func (x sdk) saw(s stamp) { x.Client.Seen = max(x.Client.Seen, s) }
 
-// toldUpTo records a node's notice that it has delivered all events up to a stamp (V5 stamps for idle watchers).
-func (x sdk) toldUpTo(s stamp) {
+// deliveredUpTo records a node's notice that it has delivered all events up to a stamp (V5 stamps for idle watchers).
+func (x sdk) deliveredUpTo(s stamp) {
 	if s == 0 {
 		return
 	}
@@ -246,9 +246,9 @@ func (x sdk) toldUpTo(s stamp) {
 	c := &x.Client
 	switch {
 	case c.On == 0:
-	case x.owing() > 0 && x.Obeys(V4Former):
+	case x.catchingUp() > 0 && x.Obeys(V4Former):
 		c.Pending = max(c.Pending, s)
-	case c.Told > 0:
-		c.Told = max(c.Told, s)
+	case c.Since > 0:
+		c.Since = max(c.Since, s)
 	}
 }

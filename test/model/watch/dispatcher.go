@@ -13,8 +13,8 @@ func eventsOf(c change, at stamp) []event {
 	return all
 }
 
-// hearing returns the watches that an event is for.
-func hearing(e event) (all kinds) {
+// matching returns the watches that an event is for.
+func matching(e event) (all kinds) {
 	switch {
 	case e.Kind == children:
 		return 1 << watchChild
@@ -35,7 +35,7 @@ func (x serving) fire(c change, at stamp) {
 }
 
 func (x serving) fireEvent(e event) {
-	found := x.Conn.Watching & hearing(e)
+	found := x.Conn.Watching & matching(e)
 	if found == 0 {
 		return
 	}
@@ -47,55 +47,55 @@ func (x serving) fireEvent(e event) {
 		switch {
 		case times == 1 && (x.Obeys(V2Each) || found&(found-1) == 0):
 		case once != 0:
-			x.keep(&x.Conn.Feed, e)
+			x.addOneShot(&x.Conn.Feed, e)
 		default:
-			x.tell(&x.Conn.Feed, e)
+			x.addEvent(&x.Conn.Feed, e)
 		}
 	}
 }
 
-// debt is an event due to one-shots.
-type debt struct {
+// dueEvent is an event due to one-shots.
+type dueEvent struct {
 	event event
 	kinds kinds
 }
 
-type debts struct {
-	owed [3]debt
-	len  int
+type dueEvents struct {
+	all [3]dueEvent
+	len int
 }
 
-func (d *debts) add(e event, w int) {
-	for i := range d.owed[:d.len] {
-		if d.owed[i].event == e {
-			d.owed[i].kinds |= 1 << w
+func (d *dueEvents) add(e event, w int) {
+	for i := range d.all[:d.len] {
+		if d.all[i].event == e {
+			d.all[i].kinds |= 1 << w
 			return
 		}
 	}
-	d.owed[d.len] = debt{e, 1 << w}
+	d.all[d.len] = dueEvent{e, 1 << w}
 	d.len++
 }
 
-// judged returns the events due to one-shots that were registered at after or before, as of the root of an index, in
+// dueSince returns the events due to one-shots that were registered at after or before, as of the root of an index, in
 // the order of the stamps, and the one-shots without a due event (V4 resumed watches).
-func (x serving) judged(all kinds, after stamp, index uint8) (d debts, left kinds) {
+func (x serving) dueSince(all kinds, after stamp, index uint8) (d dueEvents, left kinds) {
 	v := x.viewAt(index)
 	for w := watchData; w < watches; w++ {
 		if !all.has(w) {
 			continue
 		}
-		if e, is := v.judge(w, after, end(index)); is && x.Obeys(V4Tree) {
+		if e, is := v.due(w, after, end(index)); is && x.Obeys(V4Tree) {
 			d.add(e, w)
 		} else {
 			left |= 1 << w
 		}
 	}
-	slices.SortStableFunc(d.owed[:d.len], func(a, b debt) int { return int(a.event.Stamp) - int(b.event.Stamp) })
+	slices.SortStableFunc(d.all[:d.len], func(a, b dueEvent) int { return int(a.event.Stamp) - int(b.event.Stamp) })
 	return d, left
 }
 
-// judge returns the event due to a one-shot; false if there is none.
-func (v *view) judge(w int, after, through stamp) (event, bool) {
+// due returns the event due to a one-shot; false if there is none.
+func (v *view) due(w int, after, through stamp) (event, bool) {
 	switch {
 	case w == watchChild:
 		return event{v.children, children, pathRoot}, v.children > after
@@ -108,21 +108,21 @@ func (v *view) judge(w int, after, through stamp) (event, bool) {
 	}
 }
 
-// settle reports whether an event from the ring ends one-shots that wait for it.
-func (d *debts) settle(e event) (once bool) {
-	for i := range d.owed[:d.len] {
-		if o := &d.owed[i]; o.event.Path == e.Path {
-			once = once || o.kinds&hearing(e) != 0
-			o.kinds &^= hearing(e)
+// markFired marks the one-shots that an event from the ring ends as fired, and reports whether there are any.
+func (d *dueEvents) markFired(e event) (once bool) {
+	for i := range d.all[:d.len] {
+		if o := &d.all[i]; o.event.Path == e.Path {
+			once = once || o.kinds&matching(e) != 0
+			o.kinds &^= matching(e)
 		}
 	}
 	return once
 }
 
-// before removes the next debt below a stamp.
-func (d *debts) before(below stamp) (event, bool) {
-	for i := range d.owed[:d.len] {
-		if o := &d.owed[i]; o.kinds != 0 && o.event.Stamp < below {
+// before removes the next event below a stamp.
+func (d *dueEvents) before(below stamp) (event, bool) {
+	for i := range d.all[:d.len] {
+		if o := &d.all[i]; o.kinds != 0 && o.event.Stamp < below {
 			o.kinds = 0
 			return o.event, true
 		}
@@ -135,7 +135,7 @@ func (x serving) dispatcher() *node { return &x.Node[x.Conn.Node-1] }
 
 // serveAdd answers a question about watches (V4).
 func (x serving) serveAdd(which uint8) bool {
-	if x.Conn.Node == 0 || x.Conn.Add[which].Asked == 0 {
+	if x.Conn.Node == 0 || x.Conn.Add[which].Watches == 0 {
 		return false
 	}
 	q, d := x.Conn.Add[which], x.dispatcher()
@@ -144,40 +144,40 @@ func (x serving) serveAdd(which uint8) bool {
 	}
 	x.Conn.Add[which] = question{}
 	if q.Since == 0 {
-		x.Conn.Watching |= q.Asked
+		x.Conn.Watching |= q.Watches
 	} else {
 		x.resume(d, q)
 	}
-	x.add(&x.Conn.Feed, item{Class: answers, Stamp: end(d.Dispatched), Answer: ofOwed + which})
+	x.add(&x.Conn.Feed, item{Class: answers, Stamp: end(d.Dispatched), Answer: ofCatchUp + which})
 	return true
 }
 
 // resume registers watches of a former connection, and delivers the due events.
 func (x serving) resume(d *node, q question) {
-	debts, left := x.judged(q.Asked&oneShot, q.Since, d.Dispatched)
-	x.Conn.Watching |= q.Asked&lasting | left
+	due, left := x.dueSince(q.Watches&oneShot, q.Since, d.Dispatched)
+	x.Conn.Watching |= q.Watches&lasting | left
 	feed := &x.Conn.Feed
 	rest := func(below stamp) {
-		for e, ok := debts.before(below); ok; e, ok = debts.before(below) {
-			x.keep(feed, e)
+		for e, ok := due.before(below); ok; e, ok = due.before(below) {
+			x.addOneShot(feed, e)
 		}
 	}
 	replay := func(c change, at stamp) {
 		e := event{at, c.Kind, c.Path}
-		if hearing(e)&q.Asked&lasting == 0 {
+		if matching(e)&q.Watches&lasting == 0 {
 			return
 		}
-		if rest(at); debts.settle(e) {
-			x.keep(feed, e)
+		if rest(at); due.markFired(e) {
+			x.addOneShot(feed, e)
 		} else {
-			x.tell(feed, e)
+			x.addEvent(feed, e)
 		}
 	}
 	whole, after := true, q.Since
 	if !x.Obeys(V4Start) {
 		after = max(after, d.Start)
 	}
-	if q.Asked&lasting != 0 {
+	if q.Watches&lasting != 0 {
 		whole = x.ring(d, after, end(d.Dispatched), replay)
 	}
 	if rest(^stamp(0)); !whole {
@@ -188,7 +188,7 @@ func (x serving) resume(d *node, q question) {
 // serveRead answers a read with a one-shot, in one critical section (G2 atomic reads).
 func (x serving) serveRead() bool {
 	q := x.Conn.Read
-	if x.Conn.Node == 0 || q.Asked == 0 {
+	if x.Conn.Node == 0 || q.Watches == 0 {
 		return false
 	}
 	d := x.dispatcher()
@@ -200,17 +200,17 @@ func (x serving) serveRead() bool {
 	if !x.Obeys(G2Root) {
 		root = d.Published
 	}
-	watch := x.found(q.Asked, root)
+	watch := x.found(q.Watches, root)
 	if x.Obeys(G2Register) {
 		x.Conn.Watching |= watch
 	} else {
 		x.Conn.Later = watch
 	}
 	if !x.Obeys(G2Place) {
-		x.Conn.Late, x.Conn.LateOf = 1+root, q.Asked
+		x.Conn.Late, x.Conn.LateOf = 1+root, q.Watches
 		return true
 	}
-	x.answerRead(q.Asked, root)
+	x.answerRead(q.Watches, root)
 	if !x.Obeys(V2Root) { // the changes of the dispatcher's root are above the registration, too
 		x.between(end(d.Dispatched)-4, end(d.Dispatched), x.fire)
 	}
@@ -227,12 +227,12 @@ func (x serving) answerRead(about kinds, root uint8) {
 }
 
 // found returns the one-shot that a read of A or of the children sets.
-func (x serving) found(asked kinds, index uint8) kinds {
+func (x serving) found(requested kinds, index uint8) kinds {
 	v := x.viewAt(index)
-	if asked == 1<<watchData && v.exists[pathA] == 0 {
+	if requested == 1<<watchData && v.exists[pathA] == 0 {
 		return 1 << watchExists
 	}
-	return asked
+	return requested
 }
 
 // afterRead does the part that G2 does before.
@@ -257,14 +257,14 @@ func (x serving) serveWrite() bool {
 		return false
 	}
 	d := x.dispatcher()
-	if x.Obeys(G5) && c.Looked > d.Dispatched {
+	if x.Obeys(G5) && c.AttachedAt > d.Dispatched {
 		return false
 	}
-	c.Write, x.Client.Taken = accepted, 1
+	c.Write, x.Client.Accepted = accepted, 1
 	switch i := x.ownIndex(); {
 	case i != 0 && i <= d.Dispatched:
 		x.answerKept(d)
-	case i != 0 && i <= c.Looked:
+	case i != 0 && i <= c.AttachedAt:
 		c.Write = ignored
 	}
 	return true

@@ -4,7 +4,7 @@ package watch
 
 // Classes of items.
 const (
-	folds   uint8 = 1 + iota // an event that gives way to a LOST
+	folds   uint8 = 1 + iota // an event that a LOST may replace
 	stays                    // an event that ends a one-shot
 	answers                  // an answer
 	losses                   // a LOST
@@ -13,7 +13,7 @@ const (
 // item is one thing to send.
 type item struct {
 	Class uint8
-	// Low is the lowest stamp that the item says something of, Stamp the highest.
+	// Low is the lowest stamp that the item covers, Stamp the highest.
 	Low, Stamp stamp
 	Event      event
 	// Answer is the kind of answer. About has the kind of a read's one-shot. Root is the index of the root that a read
@@ -23,8 +23,8 @@ type item struct {
 
 // Kinds of answers.
 const (
-	ofOwed uint8 = 1 + iota
-	ofFresh
+	ofCatchUp uint8 = 1 + iota
+	ofNew
 	ofRead
 	ofWrite
 )
@@ -33,21 +33,21 @@ const (
 type feed struct {
 	Items [maxFeed]item
 	Len   uint8
-	// Told is the stamp up to which the client has all.
-	Told stamp
+	// Delivered is the stamp up to which the client has received all events.
+	Delivered stamp
 }
 
-// keep adds an event that ends one-shots.
-func (x serving) keep(f *feed, e event) {
+// addOneShot adds an event that ends one-shots.
+func (x serving) addOneShot(f *feed, e event) {
 	if !x.Obeys(V6Stay) {
-		x.tell(f, e)
+		x.addEvent(f, e)
 		return
 	}
 	x.add(f, item{Class: stays, Low: e.Stamp, Stamp: e.Stamp, Event: e})
 }
 
-// tell adds an event, unless a LOST replaces it.
-func (x serving) tell(f *feed, e event) {
+// addEvent adds an event of a lasting watch, which a LOST may replace.
+func (x serving) addEvent(f *feed, e event) {
 	x.add(f, item{Class: folds, Low: e.Stamp, Stamp: e.Stamp, Event: e})
 	if f.count(folds) > x.scope.Feed {
 		x.collapse(f)
@@ -125,7 +125,7 @@ func (f *feed) count(class uint8) (n uint8) {
 // collapse replaces events by a LOST, where V6 allows it (V6 LOST).
 func (x serving) collapse(f *feed) {
 	old := *f
-	*f = feed{Told: old.Told}
+	*f = feed{Delivered: old.Delivered}
 	for _, i := range old.Items[:old.Len] {
 		switch {
 		case i.Class != folds:
@@ -147,14 +147,14 @@ func (x serving) next(f *feed, root stamp) (item, bool) {
 	if last && x.Obeys(V6Sent) {
 		i.Stamp = max(i.Stamp, root)
 	}
-	if !f.says(i.Stamp) || !x.Obeys(V4Last) {
-		f.Told = max(f.Told, i.Stamp)
+	if !f.covers(i.Stamp) || !x.Obeys(V4Last) {
+		f.Delivered = max(f.Delivered, i.Stamp)
 	}
 	return i, true
 }
 
-// says reports whether an item concerns a stamp up to this one.
-func (f *feed) says(of stamp) bool {
+// covers reports whether an item concerns a stamp up to this one.
+func (f *feed) covers(of stamp) bool {
 	for _, i := range f.Items[:f.Len] {
 		if i.Class != answers && i.Low <= of {
 			return true

@@ -9,35 +9,35 @@ import (
 	code "holdfast/watch"
 )
 
-// sent is what a feed has given out.
+// sent is an item that a feed has returned.
 type sent struct {
-	lost        bool
-	value, told uint64
+	lost             bool
+	value, delivered uint64
 }
 
-// feeds are the model's feed and that of package watch, which take the same.
+// feeds are the model's feed and the feed of package watch. Both get the same items.
 type feeds struct {
 	*testing.T
 	x      step
 	feed   feed
 	real   *code.Feed[uint64]
 	number uint64
-	// seen counts what came out: events and answers, and LOSTs. behind counts those with which package watch told less
-	// than the model.
+	// seen counts what came out: events and answers, and LOSTs. behind counts the items with which package watch had
+	// delivered less than the model.
 	seen   map[bool]int
 	behind int
 }
 
-// take adds something to both.
-func (f *feeds) take(kind int, low, high stamp) {
+// addItem adds an item to both.
+func (f *feeds) addItem(kind int, low, high stamp) {
 	f.number++
 	e := event{Stamp: high, Kind: uint8(f.number)}
 	switch kind {
 	case 0:
-		f.x.onNodes().tell(&f.feed, e)
+		f.x.onNodes().addEvent(&f.feed, e)
 		f.real.AddEvent(tree.Stamp(high), f.number, 1)
 	case 1:
-		f.x.onNodes().keep(&f.feed, e)
+		f.x.onNodes().addOneShot(&f.feed, e)
 		f.real.AddOneShot(tree.Stamp(high), f.number)
 	case 2:
 		f.x.onNodes().add(&f.feed, item{Class: answers, Stamp: high, Answer: uint8(f.number)})
@@ -48,13 +48,13 @@ func (f *feeds) take(kind int, low, high stamp) {
 	}
 }
 
-// next requires that both give out the same.
+// next requires that both return the same item.
 func (f *feeds) next(root stamp) bool {
 	f.Helper()
 	var got, want sent
 	i, ok := f.x.onNodes().next(&f.feed, root)
 	if ok {
-		got = sent{i.Class == losses, uint64(i.Event.Kind) + uint64(i.Answer), uint64(f.feed.Told)}
+		got = sent{i.Class == losses, uint64(i.Event.Kind) + uint64(i.Answer), uint64(f.feed.Delivered)}
 		if got.lost {
 			got.value = uint64(i.Stamp)
 		}
@@ -66,12 +66,12 @@ func (f *feeds) next(root stamp) bool {
 			want.value = uint64(s.Stamp)
 		}
 	}
-	if want.told < got.told { // package watch may tell less at first: that is safe (I11), and V5 makes up for it
+	if want.delivered < got.delivered { // package watch may report less at first: safe (I11), and V5 makes up for it
 		f.behind++
-		want.told = got.told
+		want.delivered = got.delivered
 	}
 	if ok != is || got != want {
-		f.Fatalf("the model gives out %v, %+v, package watch %v, %+v", ok, got, is, want)
+		f.Fatalf("the model returns %v, %+v, package watch %v, %+v", ok, got, is, want)
 	}
 	if ok {
 		f.seen[got.lost]++
@@ -79,8 +79,8 @@ func (f *feeds) next(root stamp) bool {
 	return ok
 }
 
-// The feed of the model is that of package watch, in random histories: what the searches say is true of the feed that
-// connections have.
+// The feed of the model is that of package watch, in random histories: the results of the searches hold for the feed
+// that connections have.
 func TestTheFeedIsThatOfPackageWatch(t *testing.T) {
 	seen, behind := map[bool]int{}, 0
 	for seed := range uint64(20_000) {
@@ -97,9 +97,9 @@ func TestTheFeedIsThatOfPackageWatch(t *testing.T) {
 				f.next(root)
 			case random.IntN(2) == 0 && root < 200: // a pass
 				root += 4
-				f.take(random.IntN(4), root-3, root)
-			default: // what a resumption tells
-				f.take(random.IntN(4), stamp(1+random.IntN(int(high))), high)
+				f.addItem(random.IntN(4), root-3, root)
+			default: // an item of a resume
+				f.addItem(random.IntN(4), stamp(1+random.IntN(int(high))), high)
 			}
 		}
 		for f.next(root) {
@@ -107,7 +107,7 @@ func TestTheFeedIsThatOfPackageWatch(t *testing.T) {
 		behind += f.behind
 	}
 	if behind > seen[false]/4 {
-		t.Errorf("package watch tells less than the model with %d of %v", behind, seen)
+		t.Errorf("package watch delivers less than the model with %d of %v", behind, seen)
 	}
 	if seen[false] == 0 || seen[true] == 0 {
 		t.Errorf("nothing, or no LOST, was compared: %v", seen)

@@ -113,7 +113,7 @@ func (x *step) commit(kind shape) bool {
 			e.One = 1
 		}
 	case ownA:
-		if x.Client.Taken == 0 || x.ownIndex() != 0 {
+		if x.Client.Accepted == 0 || x.ownIndex() != 0 {
 			return false
 		}
 		e.Changes[0], e.Own = a, 1

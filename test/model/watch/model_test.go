@@ -22,22 +22,22 @@ func TestImpossibleEventsChangeNothing(t *testing.T) { suite.Impossible(t) }
 
 // onlyWithout are the actions that happen only where a rule is left out.
 var onlyWithout = []string{
-	"$n's ring takes the changes (G1)", "the node goes on with the read (G2)", "the client hears of a read beside",
+	"$n's ring gets the changes (G1)", "the node continues the read (G2)", "the client receives a read beside",
 	"$n answers a read beside",
 }
 
-// A model in which nothing happens breaks nothing: every action happens, every kind of thing is told, and every watch
-// hears something.
+// A model in which nothing happens breaks nothing: every action happens, every class of items is sent, and every watch
+// is registered.
 func TestEverythingHappens(t *testing.T) {
-	happened, told, heard := make([]bool, len(actions)), map[uint8]bool{}, map[int]bool{}
+	happened, sent, placed := make([]bool, len(actions)), map[uint8]bool{}, map[int]bool{}
 	all := possible()
 	suite.Histories(200, func(_ *Scope, event int, now *State) {
 		happened[all[event].action] = true
 		for w := range now.Client.Watch {
-			heard[w] = heard[w] || now.Client.Watch[w].Placed == 1
+			placed[w] = placed[w] || now.Client.Watch[w].Placed == 1
 		}
 		for _, i := range now.Conn.Feed.Items[:now.Conn.Feed.Len] {
-			told[i.Class] = true
+			sent[i.Class] = true
 		}
 	})
 	for i, act := range actions {
@@ -46,12 +46,12 @@ func TestEverythingHappens(t *testing.T) {
 		}
 	}
 	for class := folds; class <= losses; class++ {
-		if !told[class] {
-			t.Errorf("no connection is told anything of class %d", class)
+		if !sent[class] {
+			t.Errorf("no connection is sent an item of class %d", class)
 		}
 	}
 	for w := range watches {
-		if !heard[w] {
+		if !placed[w] {
 			t.Errorf("no node has the watch %s", name(w))
 		}
 	}

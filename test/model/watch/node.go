@@ -36,7 +36,7 @@ func (x serving) trim(d *node) {
 	}
 }
 
-// appends gives a node's ring the changes that its root shows: only where the root comes first.
+// appends adds to a node's ring the changes that its root shows: only where the root comes first.
 func (x serving) appends(n int) bool {
 	d := &x.Node[n]
 	if x.Obeys(G1Ring) || d.HoleTo == 0 {
@@ -120,7 +120,7 @@ func (x serving) pass(n int, to uint8) bool {
 	switch {
 	case whole:
 		x.through(d, &p, to)
-	case to != d.Published: // a dispatcher that skips goes on at the newest root
+	case to != d.Published: // a dispatcher that skips continues at the newest root
 		return false
 	default:
 		x.skip(d, to)
@@ -165,7 +165,7 @@ func (x serving) through(d *node, p *passing, to uint8) {
 // ownResult returns the stamp of the client's write if the dispatcher answers it on the way to an index; otherwise 0.
 func (x serving) ownResult(d *node, to uint8) stamp {
 	i := x.ownIndex()
-	if x.Conn.Write != accepted || i == 0 || i <= d.Dispatched || i > to || i <= x.Conn.Looked {
+	if x.Conn.Write != accepted || i == 0 || i <= d.Dispatched || i > to || i <= x.Conn.AttachedAt {
 		return 0
 	}
 	return stamp(i<<2 | 1)
@@ -201,10 +201,10 @@ func (x serving) skip(d *node, to uint8) {
 		lose()
 	}
 	if x.Obeys(V6Once) {
-		debts, _ := x.judged(x.Conn.Watching, end(d.Dispatched), to)
-		for _, o := range debts.owed[:debts.len] {
+		due, _ := x.dueSince(x.Conn.Watching, end(d.Dispatched), to)
+		for _, o := range due.all[:due.len] {
 			x.Conn.Watching &^= o.kinds
-			x.keep(&x.Conn.Feed, o.event)
+			x.addOneShot(&x.Conn.Feed, o.event)
 		}
 	}
 	if !x.Obeys(V6First) {

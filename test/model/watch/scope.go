@@ -17,8 +17,8 @@ type Scope struct {
 	// Ring bounds the changes of a ring, Feed the unsent events of lasting watches, and Replay the collected events of
 	// a watch with due events.
 	Ring, Feed, Replay uint8
-	// Ask is how many watches a question names at most.
-	Ask uint8
+	// Batch is how many watches a question names at most.
+	Batch uint8
 	// Most is how many faults and requests of each kind may come.
 	Most Counts
 }

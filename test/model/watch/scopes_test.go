@@ -17,7 +17,7 @@ func shapesOf(all ...shape) (set uint8) {
 func scope(name string, f func(*Scope)) *Scope {
 	s := &Scope{
 		Name: name, Entries: 2, Shapes: shapesOf(makeA), Watches: 1 << watchA, Ring: 8, Feed: 3, Replay: maxReplay,
-		Ask: watches,
+		Batch: watches,
 	}
 	s.Most[Begun] = 1
 	f(s)
@@ -36,7 +36,7 @@ var (
 		s.Watches, s.Most[Begun], s.Most[Disconnects] = 1<<watchAll|1<<watchA, 2, 1
 	})
 	oneByOne = scope("twins, one by one", func(s *Scope) {
-		s.Watches, s.Most[Begun], s.Most[Disconnects], s.Ask = 1<<watchAll|1<<watchA, 2, 1, 1
+		s.Watches, s.Most[Begun], s.Most[Disconnects], s.Batch = 1<<watchAll|1<<watchA, 2, 1, 1
 	})
 	endLosing = scope("ending, reading, losing", func(s *Scope) {
 		s.Watches, s.Most[Dropped], s.Most[Read], s.Most[Disconnects] = 1<<watchA|1<<watchData|1<<watchExists, 1, 1, 1
@@ -64,7 +64,7 @@ var (
 	restoring   = scope("restoring", func(s *Scope) { s.Most[Restores] = 1 })
 	restoreLose = scope("restoring, losing", func(s *Scope) { s.Most[Restores], s.Most[Disconnects] = 1, 1 })
 	slowOne     = scope("slow twins, one by one", func(s *Scope) {
-		s.Watches, s.Most[Begun], s.Most[Disconnects], s.Ask = 1<<watchAll|1<<watchA, 2, 1, 1
+		s.Watches, s.Most[Begun], s.Most[Disconnects], s.Batch = 1<<watchAll|1<<watchA, 2, 1, 1
 		s.Entries, s.Feed = 3, 1
 	})
 	restarting = scope("restarting", func(s *Scope) { s.Most[Restarts] = 1 })
@@ -152,8 +152,8 @@ var leftOuts = []check.LeftOut[*Scope]{
 	{Without: search.Rules(V4First), Breaks: I11, Scope: twins},
 	{Without: search.Rules(V4Ended), Breaks: I11, Scope: endLosing},
 	{Without: search.Rules(V4Together), Breaks: I11, Scope: oneByOne},
-	{Without: search.Rules(V5), Breaks: Told, Scope: quiet},
-	{Without: search.Rules(V5Answers), Breaks: Told, Scope: quietReads},
+	{Without: search.Rules(V5), Breaks: Resumable, Scope: quiet},
+	{Without: search.Rules(V5Answers), Breaks: Resumable, Scope: quietReads},
 	{Without: search.Rules(V6Lost), Breaks: I11, Scope: slow},
 	{Without: search.Rules(V6Stay), Breaks: I11, Scope: readSlow},
 	{Without: search.Rules(V6Parted), Breaks: I11, Scope: readSlow},
@@ -175,20 +175,20 @@ var (
 	}
 	wides = []*Scope{
 		{
-			Name: "everything", Entries: 4, Shapes: 1<<shapes - 1, Watches: 1<<watches - 1, Ring: 2, Feed: 2, Replay: 2, Ask: 1,
+			Name: "everything", Entries: 4, Shapes: 1<<shapes - 1, Watches: 1<<watches - 1, Ring: 2, Feed: 2, Replay: 2, Batch: 1,
 			Most: Counts{Disconnects: 3, Restores: 1, Restarts: 1, Begun: 3, Dropped: 1, Read: 2, Besides: 1},
 		},
 		{
 			Name: "lasting watches", Entries: 4, Shapes: shapesOf(makeA, makeB, both, twice), Watches: 1<<watchAll | 1<<watchA,
-			Ring: 3, Feed: 2, Replay: 3, Ask: 1, Most: Counts{Disconnects: 3, Begun: 3, Dropped: 1},
+			Ring: 3, Feed: 2, Replay: 3, Batch: 1, Most: Counts{Disconnects: 3, Begun: 3, Dropped: 1},
 		},
 		{
 			Name: "one-shots", Entries: 4, Shapes: shapesOf(makeA, setA, makeB), Watches: lasting | oneShot, Ring: 3, Feed: 1,
-			Replay: 3, Ask: 2, Most: Counts{Disconnects: 3, Restores: 1, Begun: 1, Read: 3, Besides: 1},
+			Replay: 3, Batch: 2, Most: Counts{Disconnects: 3, Restores: 1, Begun: 1, Read: 3, Besides: 1},
 		},
 		{
 			Name: "writes", Entries: 4, Shapes: shapesOf(ownA, apart, makeB), Watches: 1<<watchAll | 1<<watchChild, Ring: 2,
-			Feed: 2, Replay: 3, Ask: watches, Most: Counts{Disconnects: 2, Restores: 1, Begun: 1, Read: 1},
+			Feed: 2, Replay: 3, Batch: watches, Most: Counts{Disconnects: 2, Restores: 1, Begun: 1, Read: 1},
 		},
 	}
 )

@@ -33,7 +33,7 @@ const (
 	children
 )
 
-// State is one moment of the system. It has only byte fields. Fields in a ghost belong to an onlooker: only the checks
+// State is one moment of the system. It has only byte fields. Fields in a ghost are for the oracle: only the checks
 // of properties read them.
 type State struct {
 	Spent  Counts
@@ -95,9 +95,9 @@ type connection struct {
 	// Watching are the watches in the dispatcher's table. Later are those of a read that was answered before they were
 	// registered: only where G2 is left out.
 	Watching, Later kinds
-	// Looked is the node's newest entry when the session was attached: the results of entries up to it are in no ring.
-	Looked uint8
-	Feed   feed
+	// AttachedAt is the node's newest entry when the session was attached. The results of older entries are in no ring.
+	AttachedAt uint8
+	Feed       feed
 	// Add are the pending questions: about due events of a former connection's watches, and about new watches.
 	Add [2]question
 	// Read is the pending read, with the kind of its one-shot, and the client's stamp.
@@ -112,13 +112,13 @@ type connection struct {
 
 // The questions of a client about watches.
 const (
-	owed = iota
-	fresh
+	catchUp = iota
+	newWatches
 )
 
 // question is a request that waits at a node for the index that the client has seen.
 type question struct {
-	Asked       kinds
+	Watches     kinds
 	Since, Seen stamp
 }
 
@@ -131,24 +131,24 @@ const (
 
 // client is the SDK's side.
 type client struct {
-	// On: the present connection has the watches, or was asked for them.
+	// On: the present connection has the watches, or the request for them.
 	On uint8
-	// Live: the connection has a watch. Told is the stamp to come back from, Pending the node's notice while a watch
+	// Live: the connection has a watch. Since is the stamp to resume from, Pending the node's notice while a watch
 	// waits for events of a former connection.
-	Live          uint8
-	Told, Pending stamp
+	Live           uint8
+	Since, Pending stamp
 	// Seen is the highest stamp that a node has reported.
 	Seen stamp
-	// Back and News are the watches of the questions that are not answered.
-	Back, News kinds
-	Watch      [watches]watched
+	// CatchUp and Adding are the watches of the questions that are not answered.
+	CatchUp, Adding kinds
+	Watch           [watches]watched
 	// Read is a queued read: 1 more than the kind of its one-shot. Out: a read is in flight.
 	Read, Out uint8
 	// Beside is the answer to a read of A with a one-shot through another connection: 1 more than its root's index.
 	Beside uint8
-	// Write is the outcome of the client's write, and Taken that a queue of writes has accepted it.
-	Write, Taken uint8
-	Ghost        reads
+	// Write is the outcome of the client's write, and Accepted that a queue of writes has accepted it.
+	Write, Accepted uint8
+	Ghost           reads
 }
 
 // Outcomes of a write.
@@ -157,7 +157,7 @@ const (
 	answered
 )
 
-// reads are the onlooker's notes about answers: the newest root that a read has shown.
+// reads are the oracle's notes about answers: the newest root that a read has shown.
 type reads struct{ Shown stamp }
 
 // event is a node's event for a watch.
@@ -171,19 +171,19 @@ type watched struct {
 	// Sub: a watch receives it. New: a watch will receive it once the node has answered.
 	Sub, New uint8
 	// As in the SDK: see client/internal/core/tree/watches.go.
-	Queued, Asking, Placed, Owed, Mixed uint8
-	From, Top, Lost, LostAt, Came       stamp
-	Had                                 [maxHad]event
-	Replay                              [maxReplay]event
-	Replays                             uint8
-	Ghost                               heard
+	Queued, Pending, Placed, CatchingUp, Mixed uint8
+	From, Top, Lost, LostAt, Came              stamp
+	Had                                        [maxHad]event
+	Replay                                     [maxReplay]event
+	Replays                                    uint8
+	Ghost                                      notes
 }
 
-// wanted reports whether anybody listens.
+// wanted reports whether the watch has a listener.
 func (e *watched) wanted() bool { return e.Sub|e.New != 0 }
 
-// heard is the onlooker's notes about a watch.
-type heard struct {
+// notes are the oracle's notes about a watch.
+type notes struct {
 	// Since is the root of its registration. Next is the place of the first undelivered change, Lost the highest stamp
 	// of a LOST, Last the highest delivered stamp. Doubt is the newest stamp with one delivered event and an
 	// undelivered earlier event.

@@ -40,9 +40,9 @@ func Machine(scope *Scope, without search.Without, wanted search.Invariants) *se
 			x.State = s
 			return x.try(all[event])
 		},
-		Settle: func(s *State) {
+		Quiesce: func(s *State) {
 			x.State = s
-			x.settle(all)
+			x.quiesce(all)
 		},
 		Weight:  func(event int) int { return actions[all[event].action].weight },
 		Opening: "the client is connected to n1",
@@ -50,13 +50,13 @@ func Machine(scope *Scope, without search.Without, wanted search.Invariants) *se
 	}
 }
 
-// The sides of a step: nodes, the client, and the onlooker.
+// The sides of a step: nodes, the client, and the oracle.
 type (
-	serving  struct{ *step }
-	sdk      struct{ *step }
-	onlooker struct{ *step }
+	serving struct{ *step }
+	sdk     struct{ *step }
+	oracle  struct{ *step }
 )
 
-func (x *step) onNodes() serving     { return serving{x} }
-func (x *step) atClient() sdk        { return sdk{x} }
-func (x *step) asOnlooker() onlooker { return onlooker{x} }
+func (x *step) onNodes() serving { return serving{x} }
+func (x *step) atClient() sdk    { return sdk{x} }
+func (x *step) asOracle() oracle { return oracle{x} }

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// action is one possible event. Its guards leave the state unchanged; its effects change it.
+// action is one possible event. Its conditions leave the state unchanged; its effects change it.
 type action struct {
 	// text describes it: $p is a process, $n a number.
 	text string
@@ -21,22 +21,22 @@ type action struct {
 
 //nolint:gochecknoglobals // a table that nothing changes
 var actions = []action{
-	{"$p writes (X1)", 2, 0, 1, false, 6, func(x *step, i int, _ uint8) bool { return x.give(i) }},
+	{"$p writes (X1)", 2, 0, 1, false, 6, func(x *step, i int, _ uint8) bool { return x.newWrite(i) }},
 	{"$p's node opens a stream", 2, 0, 1, true, 20, func(x *step, i int, _ uint8) bool { return x.open(i) }},
 	{"$p's node sends (X7)", 2, 0, 1, true, 20, func(x *step, i int, _ uint8) bool { return x.send(i) }},
 	{
-		"$p's node hears that $n is refused (X7)", 2, 1, 1 + maxNumbers, true, 10,
+		"$p's node receives the refusal of $n (X7)", 2, 1, 1 + maxNumbers, true, 10,
 		func(x *step, i int, n uint8) bool { return x.refused(i, n) },
 	},
 	{"$p's node applies an entry", 2, 0, 1, true, 20, func(x *step, i int, _ uint8) bool { return x.applyNext(i) }},
-	{"the log takes", 1, 0, 1, true, 20, func(x *step, _ int, _ uint8) bool { return x.commit(&x.Leads, 0) }},
+	{"the log appends a write", 1, 0, 1, true, 20, func(x *step, _ int, _ uint8) bool { return x.commit(&x.Leads, 0) }},
 	{"former leaders notice (W4)", 1, 0, 1, true, 2, func(x *step, _ int, _ uint8) bool { return x.notice() }},
 	{
-		"what former leaders took is lost", 1, 0, 1, true, 2,
-		func(x *step, _ int, _ uint8) bool { return x.vanish() },
+		"the writes of former leaders are lost", 1, 0, 1, true, 2,
+		func(x *step, _ int, _ uint8) bool { return x.loseDeposed() },
 	},
 	{
-		"the log takes from a former leader", 1, 0, 1, false, 10,
+		"the log appends a write of a former leader", 1, 0, 1, false, 10,
 		func(x *step, _ int, _ uint8) bool { return x.commit(&x.Deposed, 0) },
 	},
 	{
@@ -53,7 +53,7 @@ var actions = []action{
 	{"$p loses its connection", 2, 0, 1, false, 2, func(x *step, i int, _ uint8) bool { return x.lose(i) }},
 	{"$p resumes (X4)", 2, 0, 1, false, 5, func(x *step, i int, _ uint8) bool { return x.resume(i) }},
 	{
-		"$p resumes and does not hear of it", 2, 0, 1, false, 1,
+		"$p resumes and loses the answer", 2, 0, 1, false, 1,
 		func(x *step, i int, _ uint8) bool { return x.resumeUnheard(i) },
 	},
 	{
@@ -62,10 +62,10 @@ var actions = []action{
 	},
 	{"the session ends", 1, 0, 1, false, 1, func(x *step, _ int, _ uint8) bool { return x.expire() }},
 	{"$p sends to its node (X8)", 2, 0, 1, true, 20, func(x *step, i int, _ uint8) bool { return x.between().hand(i) }},
-	{"$p's node takes it (X8)", 2, 0, 1, true, 20, func(x *step, i int, _ uint8) bool { return x.between().accept(i) }},
+	{"$p's node accepts a write (X8)", 2, 0, 1, true, 20, func(x *step, i int, _ uint8) bool { return x.between().accept(i) }},
 	{
-		"$p hears of a refusal (X8)", 2, 0, 1, true, 20,
-		func(x *step, i int, _ uint8) bool { return x.between().turnedAway(i) },
+		"$p receives a refusal (X8)", 2, 0, 1, true, 20,
+		func(x *step, i int, _ uint8) bool { return x.between().receiveRefusal(i) },
 	},
 	{"$p's node refuses (X8)", 2, 0, 1, false, 5, func(x *step, i int, _ uint8) bool { return x.between().admission(i) }},
 	{"$p's node acknowledges (X3)", 2, 0, 1, false, 3, func(x *step, i int, _ uint8) bool { return x.quiet(i) }},
@@ -99,13 +99,13 @@ func possible() []event {
 // try performs an event. It reports false, and leaves the state unchanged, when the event is not possible.
 func (x *step) try(e event) bool { return actions[e.action].do(x, int(e.process), e.number) }
 
-// settleRounds bounds how often everything goes on before a write counts as never answered.
-const settleRounds = 40
+// progressRounds bounds the rounds of all progress actions before a write counts as never answered.
+const progressRounds = 40
 
-// settle performs all events of progress, and checks that every connected process has the outcome of each of its writes
-// (I18).
-func (x *step) settle(events []event) {
-	for range settleRounds {
+// quiesce performs all events of progress, and checks that every connected process has the outcome of each of its
+// writes (I18).
+func (x *step) quiesce(events []event) {
+	for range progressRounds {
 		progress := false
 		for _, e := range events {
 			if !actions[e.action].progress {

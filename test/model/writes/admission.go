@@ -10,11 +10,11 @@ func (x *step) between() between { return between{x} }
 
 // leg is the way between a client and its node.
 type leg struct {
-	// Line are the numbers on their way, Refused the answers of the node.
-	Line    [maxNumbers]uint8
+	// Queue are the numbers on their way, Refused the answers of the node.
+	Queue   [maxNumbers]uint8
 	Refused [maxNumbers]refusal
-	// Lined and Refusals count them.
-	Lined, Refusals uint8
+	// Queued and Refusals count them.
+	Queued, Refusals uint8
 	// Sent is the highest number that the client has sent since it last went back.
 	Sent uint8
 	// Began is the first number of the attachment at the node, 0 for none, and Have the highest that the node has
@@ -37,24 +37,24 @@ func (x between) hand(i int) bool {
 	for n <= p.Next && p.Status[n] != pending {
 		n++
 	}
-	if !x.scope.admits() || p.Connected == 0 || n > p.Next || p.Leg.Lined == maxNumbers {
+	if !x.scope.admits() || p.Connected == 0 || n > p.Next || p.Leg.Queued == maxNumbers {
 		return false
 	}
-	p.Leg.Line[p.Leg.Lined] = n
-	p.Leg.Lined, p.Leg.Sent = p.Leg.Lined+1, n
+	p.Leg.Queue[p.Leg.Queued] = n
+	p.Leg.Queued, p.Leg.Sent = p.Leg.Queued+1, n
 	x.Say("%d", n)
 	return true
 }
 
 // next removes the first number on its way.
 func (l *leg) next() (n uint8, ok bool) {
-	if l.Lined == 0 || l.Refusals == maxNumbers {
+	if l.Queued == 0 || l.Refusals == maxNumbers {
 		return 0, false
 	}
-	n = l.Line[0]
-	copy(l.Line[:], l.Line[1:])
-	l.Lined--
-	l.Line[l.Lined] = 0
+	n = l.Queue[0]
+	copy(l.Queue[:], l.Queue[1:])
+	l.Queued--
+	l.Queue[l.Queued] = 0
 	return n, true
 }
 
@@ -117,7 +117,7 @@ func (x between) appliedAt(p *process) uint8 {
 // admission lets the node of a process refuse the next write for the want of room.
 func (x between) admission(i int) bool {
 	p := &x.Process[i]
-	if p.Leg.Lined == 0 || p.Leg.Refusals == maxNumbers || !x.spend(Admissions) {
+	if p.Leg.Queued == 0 || p.Leg.Refusals == maxNumbers || !x.spend(Admissions) {
 		return false
 	}
 	n, _ := p.Leg.next()
@@ -133,8 +133,8 @@ func (x between) admission(i int) bool {
 	return true
 }
 
-// turnedAway makes a process receive its node's refusal of a write: it goes back.
-func (x between) turnedAway(i int) bool {
+// receiveRefusal makes a process receive its node's refusal of a write: it goes back.
+func (x between) receiveRefusal(i int) bool {
 	p := &x.Process[i]
 	l := &p.Leg
 	if l.Refusals == 0 {

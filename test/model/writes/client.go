@@ -2,8 +2,8 @@ package writes
 
 // The actions of a process.
 
-// give gives the next number to a write (X1 numbered writes).
-func (x *step) give(i int) bool {
+// newWrite assigns the next number to a write (X1 numbered writes).
+func (x *step) newWrite(i int) bool {
 	p := &x.Process[i]
 	if p.Connected == 0 || p.Next >= x.scope.Numbers {
 		return false
@@ -43,7 +43,7 @@ func (p *process) disconnect() {
 }
 
 // resume connects a process again: to its own session, or to a session that it takes over (M1 a resume is a move, X4 a
-// new instance starts anew). A session that has ended has a certificate.
+// new instance starts over). A session that has ended has a certificate.
 func (x *step) resume(i int) bool {
 	p := &x.Process[i]
 	if p.Connected != 0 {
@@ -61,10 +61,10 @@ func (x *step) resume(i int) bool {
 	}
 	p.Connected, p.Attachment, p.Applied = 1, x.Head.Attachment, x.Logged
 	for n := p.lowest(); n <= min(p.Next, x.Head.Floor); n++ {
-		p.Status[n] = untold
+		p.Status[n] = unknownFate
 		x.Say("%d stays unknown", n)
 		if x.Ghost.Shared == 0 {
-			x.Breaks(I9, "%s is told that %d is unknown, and nobody else has had the session", name(i), n)
+			x.Breaks(I9, "%s gets unknown for %d, and no other process has had the session", name(i), n)
 		}
 	}
 	if x.Obeys(X4Numbers) {
@@ -95,7 +95,7 @@ func (x *step) move(i int) bool {
 	return true
 }
 
-// certificate tells a process the fate of its writes when the session ended (X9 writes in the certificate).
+// certificate gives a process the outcomes of its writes when the session ended (X9 writes in the certificate).
 func (x *step) certificate(i int) {
 	p, h := &x.Process[i], &x.Head
 	for n := p.lowest(); n <= p.Next; n++ {
@@ -108,15 +108,15 @@ func (x *step) certificate(i int) {
 		case n > h.Applied:
 			p.Status[n] = never
 			if effects != 0 {
-				x.Breaks(I9, "the certificate tells %s that %d never took effect, and it did", name(i), n)
+				x.Breaks(I9, "the certificate says to %s that %d never took effect, and it did", name(i), n)
 			}
 		case own && above && !voided:
-			p.Status[n] = tookEffect
+			p.Status[n] = hadEffect
 			if effects == 0 {
-				x.Breaks(I9, "the certificate tells %s that %d took effect, and it did not", name(i), n)
+				x.Breaks(I9, "the certificate says to %s that %d took effect, and it did not", name(i), n)
 			}
 		default:
-			p.Status[n] = untold
+			p.Status[n] = unknownFate
 		}
 	}
 	p.disconnect()

@@ -11,10 +11,10 @@ func (x *step) commit(q *queue, i uint8) bool {
 	if c.Kind == acknowledge {
 		x.decide().acknowledged(c.Acked)
 	} else {
-		e.Verdict, e.Result = x.decide().take(c)
+		e.Verdict, e.Result = x.decide().admit(c)
 		x.Say("%v: %v", c, e.Verdict)
 	}
-	x.tell(e)
+	x.record(e)
 	x.log(e)
 	return true
 }
@@ -73,8 +73,8 @@ type deciding struct{ *step }
 
 func (x *step) decide() deciding { return deciding{x} }
 
-// take decides on a write (W3 attachment check, X2 writers, X3 kept results).
-func (d deciding) take(c command) (verdict, result) {
+// admit decides on a write (W3 attachment check, X2 writers, X3 kept results).
+func (d deciding) admit(c command) (verdict, result) {
 	h := &d.Head
 	if h.Ended != 0 && d.Obeys(W3Exists) || c.Attachment != h.Attachment && d.Obeys(W3Attachment) {
 		return fenced, 0
@@ -106,7 +106,7 @@ func (d deciding) apply(c command) result {
 	outcome := resultOf(c.Process, c.Void)
 	if c.Void == 0 {
 		d.effect(c)
-	} else if !d.Obeys(X6Takes) {
+	} else if !d.Obeys(X6Void) {
 		return outcome
 	}
 	h.Applied = max(h.Applied, c.Number)
@@ -128,7 +128,7 @@ func (d deciding) effect(c command) {
 		g.Effects[c.Process][c.Number] = 2
 		d.Breaks(I9, "%v takes effect a second time", c)
 	case p.Status[c.Number] == never:
-		d.Breaks(I9, "%v takes effect, and %s was told that it never does", c, name(int(c.Process)))
+		d.Breaks(I9, "%v takes effect, and %s had got the answer never", c, name(int(c.Process)))
 	case d.Head.Ended != 0:
 		d.Breaks(I10, "%v takes effect after the session's end", c)
 	case c.Attachment != d.Head.Attachment:
@@ -152,7 +152,7 @@ func (h *head) forget(upTo uint8) {
 	}
 }
 
-// moved records that a process has the session now (M1 a resume is a move, X4 a new instance starts anew).
+// moved records that a process has the session now (M1 a resume is a move, X4 a new instance starts over).
 func (d deciding) moved(process uint8) {
 	h := &d.Head
 	h.Attachment++
@@ -160,7 +160,7 @@ func (d deciding) moved(process uint8) {
 		return
 	}
 	h.Instance = process
-	d.tell(entry{command: command{Kind: move}})
+	d.record(entry{command: command{Kind: move}})
 	if d.Obeys(X4) && d.Obeys(X4Floor) {
 		h.Floor = h.Applied
 	}

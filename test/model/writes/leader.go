@@ -19,7 +19,7 @@ func (x *step) refuse(i uint8) bool {
 	return true
 }
 
-// elect makes another node lead. Streams still lead to the former leader, which goes on accepting writes until it
+// elect makes another node lead. Streams still lead to the former leader, which continues to accept writes until it
 // learns of its end.
 func (x *step) elect() bool {
 	if !x.depose() {
@@ -77,8 +77,8 @@ func (x *step) endStreams(to uint8) {
 	}
 }
 
-// vanish loses the writes that former leaders had accepted.
-func (x *step) vanish() bool {
+// loseDeposed loses the writes that former leaders had accepted.
+func (x *step) loseDeposed() bool {
 	if x.Deposed.Len == 0 {
 		return false
 	}
@@ -122,7 +122,7 @@ func (x *step) expire() bool {
 		return false
 	}
 	x.Head.Ended = 1
-	x.tell(entry{command: command{Kind: end}})
+	x.record(entry{command: command{Kind: end}})
 	x.log(entry{command: command{Kind: end}})
 	return true
 }

@@ -41,7 +41,7 @@ func TestEverythingHappens(t *testing.T) {
 			t.Errorf("it never happens that %s", act.text)
 		}
 	}
-	for _, s := range []status{pending, tookEffect, never, untold} {
+	for _, s := range []status{pending, hadEffect, never, unknownFate} {
 		if !statuses[s] {
 			t.Errorf("no write has status %d", s)
 		}

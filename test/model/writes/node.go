@@ -70,7 +70,7 @@ func (x *step) refusal(p *process, n uint8) {
 	}
 }
 
-// applyNext applies the next entry of the log, and tells the process its outcome.
+// applyNext applies the next entry of the log, and reports the outcome to the process.
 func (x *step) applyNext(i int) bool {
 	p := &x.Process[i]
 	if p.Connected == 0 || p.Applied == x.Logged {
@@ -100,8 +100,8 @@ func (x *step) outcome(i int, e *entry) {
 		x.answer(i, e.Number, e.Result)
 	case unknown:
 		if p.Status[e.Number] == pending {
-			x.Breaks(I9, "%s is told that %d is unknown, though it is above the floor and unanswered", name(i), e.Number)
-			p.Status[e.Number] = untold
+			x.Breaks(I9, "%s gets unknown for %d, which is above the floor and unanswered", name(i), e.Number)
+			p.Status[e.Number] = unknownFate
 		}
 	case gap:
 		if x.Obeys(X7Gap) {
@@ -128,7 +128,7 @@ func (x *step) restore(i int) bool {
 	case x.Head.Attachment != p.Attachment:
 		if !x.Obeys(X4Unknown) {
 			for n := p.lowest(); n <= p.Out; n++ {
-				p.Status[n] = untold
+				p.Status[n] = unknownFate
 			}
 		}
 		p.disconnect()
@@ -152,7 +152,7 @@ func (x *step) answerKept(i int) {
 	}
 }
 
-// answer tells a process the result of a write (I9 once).
+// answer gives a process the result of a write (I9 once).
 func (x *step) answer(i int, n uint8, r result) {
 	p := &x.Process[i]
 	if p.Status[n] != pending {
@@ -163,13 +163,13 @@ func (x *step) answer(i int, n uint8, r result) {
 	case int(r.process()) != i:
 		x.Breaks(I9, "%s gets the result of another process for %d", name(i), n)
 	case r.void() && effects != 0:
-		x.Breaks(I9, "%s is told that %d is void, and it took effect", name(i), n)
+		x.Breaks(I9, "%s gets void for %d, which took effect", name(i), n)
 	case !r.void() && effects == 0:
 		x.Breaks(I9, "%s gets a result for %d, which took no effect", name(i), n)
 	}
-	p.Status[n] = tookEffect
+	p.Status[n] = hadEffect
 	if r.void() {
 		p.Status[n] = never
 	}
-	x.Say("%s knows what became of %d", name(i), n)
+	x.Say("%s has the outcome of %d", name(i), n)
 }

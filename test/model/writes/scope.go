@@ -8,7 +8,7 @@ import (
 // Scope bounds what happens in a history. Within the bounds, faults come at any place and in any order.
 type Scope struct {
 	Name string
-	// Numbers is the highest number that a process gives to a write.
+	// Numbers is the highest number that a process assigns to a write.
 	Numbers uint8
 	// Window is how many results a session may hold (X3 kept results).
 	Window uint8

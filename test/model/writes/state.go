@@ -10,7 +10,7 @@ const (
 	maxLog     = 5
 )
 
-// State is one moment of the system. It has only byte fields. Fields marked "ghost" belong to an onlooker: only the
+// State is one moment of the system. It has only byte fields. Fields marked "ghost" are for the oracle: only the
 // checks of properties read them.
 type State struct {
 	Spent Counts
@@ -135,12 +135,12 @@ type status uint8
 const (
 	free status = iota
 	pending
-	tookEffect
+	hadEffect
 	never
-	untold // unknown for ever
+	unknownFate // the process never learns the outcome
 )
 
-// ghost is the onlooker's notes.
+// ghost is the oracle's notes.
 type ghost struct {
 	// Effects counts for each process and number how often the write took effect, at most 2. Last is the number of the
 	// newest effect.

@@ -33,15 +33,15 @@ func (x *step) machine(wanted search.Invariants) *search.Machine[State] {
 		Name:    func(event int) string { return events[event].String() },
 	}
 	if wanted&I18 != 0 {
-		m.Settle = func(s *State) {
+		m.Quiesce = func(s *State) {
 			x.State = s
-			x.settle(events)
+			x.quiesce(events)
 		}
 	}
 	return m
 }
 
-func (x *step) tell(e entry) {
+func (x *step) record(e entry) {
 	if x.watch != nil {
 		x.watch(e)
 	}
@@ -56,8 +56,8 @@ func (x *step) spend(kind Fault) bool {
 	return true
 }
 
-// nobody is the instance of a session with an unknown opener.
-const nobody = processes
+// noInstance is the instance of a session with an unknown opener.
+const noInstance = processes
 
 // Initial returns the state in which all histories begin: process A has opened the session, and is connected to a node
 // with a stream to the leader. Nothing is written.
@@ -65,7 +65,7 @@ func Initial(without search.Without) State {
 	var s State
 	s.Head.Attachment = 1
 	if without.Has(X5) {
-		s.Head.Instance = nobody
+		s.Head.Instance = noInstance
 	}
 	s.Process[0] = process{Connected: 1, Attachment: 1, Stream: leading}
 	return s

@@ -29,8 +29,8 @@ func verdictOf(v writers.Verdict) verdict {
 
 const theSession = 7
 
-// sees does with the table what the model has done.
-func (r *replica) sees(e entry) {
+// apply does with the table what the model has done.
+func (r *replica) apply(e entry) {
 	r.Helper()
 	switch e.Kind {
 	case write:
@@ -71,8 +71,8 @@ func (r *replica) same(h *head) {
 	}
 }
 
-// The state of the model is that of package writers, in every history: what the searches say is true of the state that
-// replicas have.
+// The state of the model is that of package writers, in every history: the results of the searches hold for the state
+// that replicas have.
 func TestTheStateIsThatOfPackageWriters(t *testing.T) {
 	compared := map[verdict]int{}
 	for _, scope := range wides {
@@ -83,7 +83,7 @@ func TestTheStateIsThatOfPackageWriters(t *testing.T) {
 		for seed := range uint64(500) {
 			history, _ := m.Once(seed)
 			r := replica{T: t, table: writers.New(forgetful{}, limit), compared: compared}
-			x.watch = r.sees
+			x.watch = r.apply
 			now := m.First
 			for _, event := range history {
 				m.Try(&now, event)

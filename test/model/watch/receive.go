@@ -19,39 +19,39 @@ func (x sdk) receive() bool {
 		x.lost(i.Stamp)
 	case i.Class != answers:
 		x.Say("%v", i.Event)
-		x.heard(i.Event)
+		x.receiveEvent(i.Event)
 	case i.Answer == ofRead:
 		x.readAnswered(&i)
 	case i.Answer == ofWrite:
 		x.written(&i)
 	default:
-		x.added(i.Answer-ofOwed, i.Stamp)
+		x.added(i.Answer-ofCatchUp, i.Stamp)
 	}
-	x.tend()
+	x.sendPending()
 	return true
 }
 
-// heard processes an event.
-func (x sdk) heard(ev event) {
+// receiveEvent processes an event.
+func (x sdk) receiveEvent(ev event) {
 	c := &x.Client
 	x.saw(ev.Stamp)
 	if c.On == 0 {
 		return
 	}
-	if x.owing() == 0 {
-		told := ev.Stamp - 1 // another event of this stamp may follow (V4 resumed watches)
+	if x.catchingUp() == 0 {
+		delivered := ev.Stamp - 1 // another event of this stamp may follow (V4 resumed watches)
 		if !x.Obeys(V4Below) {
-			told = ev.Stamp
+			delivered = ev.Stamp
 		}
-		c.Told = max(c.Told, told)
+		c.Since = max(c.Since, delivered)
 	}
-	all := hearing(ev)
+	all := matching(ev)
 	if ev.Stamp == end(ev.Stamp.index()) {
 		all &^= lasting // a deletion that the node derived from the tree (V4)
 	}
 	for w := range c.Watch {
 		e := &c.Watch[w]
-		switch listens := e.Placed == 1 || e.Owed&e.Asking == 1; {
+		switch listens := e.Placed == 1 || e.CatchingUp&e.Pending == 1; {
 		case !all.has(w) || !listens:
 		case oneShot.has(w):
 			x.fired(w, ev)
@@ -63,14 +63,14 @@ func (x sdk) heard(ev event) {
 
 // fired ends a one-shot.
 func (x sdk) fired(w int, ev event) {
-	x.asOnlooker().checkFired(w, ev)
+	x.asOracle().checkFired(w, ev)
 	x.forget(w)
 }
 
 // happened processes an event for a lasting watch.
 func (x sdk) happened(w int, ev event) {
 	switch e := &x.Client.Watch[w]; {
-	case e.Owed == 0:
+	case e.CatchingUp == 0:
 		x.deliver(w, ev)
 	case e.Placed == 1 && x.Obeys(V4Mixed) && (ev.Stamp <= e.Came || slices.Contains(e.Replay[:e.Replays], ev)):
 		// for another watch, and this watch has had it
@@ -93,26 +93,26 @@ func (x sdk) deliver(w int, ev event) {
 		e.Had[free] = ev
 	}
 	if e.Sub == 1 && ev.Stamp > e.From {
-		x.asOnlooker().checkTold(w, ev)
+		x.asOracle().checkEvent(w, ev)
 	}
 }
 
-// tellLost delivers a LOST to a lasting watch.
-func (x sdk) tellLost(w int, s stamp) {
+// deliverLost delivers a LOST to a lasting watch.
+func (x sdk) deliverLost(w int, s stamp) {
 	e := &x.Client.Watch[w]
 	if e.Sub == 1 && s > e.From {
-		x.asOnlooker().checkLost(w, s)
+		x.asOracle().checkLost(w, s)
 	}
 	if x.Obeys(I13Top) {
 		e.Lost = max(e.Lost, s)
 	}
 }
 
-// cameBack delivers the due events of a lasting watch, without those that it had.
-func (x sdk) cameBack(w int) {
+// deliverReplay delivers the due events of a lasting watch, without those that it had.
+func (x sdk) deliverReplay(w int) {
 	e := &x.Client.Watch[w]
 	if e.LostAt != 0 {
-		x.tellLost(w, e.LostAt)
+		x.deliverLost(w, e.LostAt)
 	}
 	top, had := e.Top, e.Had
 	for _, ev := range e.Replay[:e.Replays] {
@@ -150,17 +150,17 @@ func (x sdk) order(e *watched) {
 
 // lost processes a LOST of the node for lasting watches (V6 LOST).
 func (x sdk) lost(s stamp) {
-	x.toldUpTo(s)
+	x.deliveredUpTo(s)
 	if x.Client.On == 0 {
 		return
 	}
 	for w := range watchData {
 		switch e := &x.Client.Watch[w]; {
-		case e.Placed == 0 && e.Owed&e.Asking == 0:
-		case e.Owed == 1:
+		case e.Placed == 0 && e.CatchingUp&e.Pending == 0:
+		case e.CatchingUp == 1:
 			e.LostAt = max(e.LostAt, s)
 		default:
-			x.tellLost(w, s)
+			x.deliverLost(w, s)
 		}
 	}
 }
@@ -169,47 +169,47 @@ func (x sdk) lost(s stamp) {
 func (x sdk) added(which uint8, s stamp) {
 	c := &x.Client
 	if x.saw(s); x.Obeys(V5Answers) {
-		x.toldUpTo(s)
+		x.deliveredUpTo(s)
 	}
 	if c.On == 0 {
 		return
 	}
-	asked := c.Back
-	if c.Live = 1; which == fresh {
-		asked, c.News = c.News, 0
+	requested := c.CatchUp
+	if c.Live = 1; which == newWatches {
+		requested, c.Adding = c.Adding, 0
 	} else {
-		c.Back = 0
+		c.CatchUp = 0
 	}
-	if c.Told == 0 {
-		c.Told = s
+	if c.Since == 0 {
+		c.Since = s
 	}
 	for w := range c.Watch {
 		e := &c.Watch[w]
-		if !asked.has(w) {
+		if !requested.has(w) {
 			continue
 		}
-		e.Asking, e.Placed, e.Came = 0, 1, s
+		e.Pending, e.Placed, e.Came = 0, 1, s
 		x.order(e)
 		if e.New == 1 {
 			e.New, e.Sub, e.From = 0, 1, s
-			e.Ghost = heard{Since: s, Last: s, Next: s.index() * 2}
+			e.Ghost = notes{Since: s, Last: s, Next: s.index() * 2}
 		}
 	}
-	x.comeBack(asked)
+	x.deliverReplays(requested)
 }
 
-// comeBack delivers due events once the node has answered for all watches: until then old events for other watches
-// arrive.
-func (x sdk) comeBack(answered kinds) {
+// deliverReplays delivers due events once the node has answered for all watches: until then old events for other
+// watches arrive.
+func (x sdk) deliverReplays(answered kinds) {
 	for w := range x.Client.Watch {
-		if e := &x.Client.Watch[w]; e.Owed&(1-e.Placed) == 1 && x.Obeys(V4Together) {
+		if e := &x.Client.Watch[w]; e.CatchingUp&(1-e.Placed) == 1 && x.Obeys(V4Together) {
 			return
 		}
 	}
 	for w := range x.Client.Watch {
-		if e := &x.Client.Watch[w]; e.Owed&e.Placed == 1 && (answered.has(w) || x.Obeys(V4Together)) {
-			x.cameBack(w)
-			x.settled(w)
+		if e := &x.Client.Watch[w]; e.CatchingUp&e.Placed == 1 && (answered.has(w) || x.Obeys(V4Together)) {
+			x.deliverReplay(w)
+			x.caughtUp(w)
 		}
 	}
 }
@@ -218,9 +218,9 @@ func (x sdk) comeBack(answered kinds) {
 func (x sdk) readAnswered(i *item) {
 	x.Client.Out = 0
 	if x.saw(i.Stamp); x.Obeys(V5Answers) {
-		x.toldUpTo(i.Stamp)
+		x.deliveredUpTo(i.Stamp)
 	}
-	x.asOnlooker().checkShown(i)
+	x.asOracle().checkShown(i)
 	first := !x.someWanted()
 	e := x.watchSet(kinds(i.About), i.Root, i.Stamp)
 	if x.Client.On == 0 && first {
@@ -238,9 +238,9 @@ func (x sdk) watchSet(about kinds, index uint8, s stamp) *watched {
 		w++
 	}
 	e := &c.Watch[w]
-	e.Sub, e.From, e.Ghost = 1, s, heard{Since: end(index), Last: s, Next: index * 2}
-	if c.Told == 0 {
-		c.Told = s
+	e.Sub, e.From, e.Ghost = 1, s, notes{Since: end(index), Last: s, Next: index * 2}
+	if c.Since == 0 {
+		c.Since = s
 	}
 	return e
 }
@@ -248,10 +248,10 @@ func (x sdk) watchSet(about kinds, index uint8, s stamp) *watched {
 // written processes the answer to the client's write.
 func (x sdk) written(i *item) {
 	if x.saw(i.Stamp); x.Obeys(V5Answers) {
-		x.toldUpTo(i.Stamp)
+		x.deliveredUpTo(i.Stamp)
 	}
 	x.Client.Write = answered
-	x.asOnlooker().checkWritten()
+	x.asOracle().checkWritten()
 }
 
 // tick sends the client the dispatcher's stamp (V5 stamps for idle watchers).
@@ -261,11 +261,11 @@ func (x sdk) tick() bool {
 		return false
 	}
 	root := end(x.onNodes().dispatcher().Dispatched)
-	if c.Feed.Len > 0 || root <= c.Feed.Told {
+	if c.Feed.Len > 0 || root <= c.Feed.Delivered {
 		return false
 	}
-	c.Feed.Told = root
-	x.toldUpTo(root)
+	c.Feed.Delivered = root
+	x.deliveredUpTo(root)
 	return true
 }
 
@@ -275,13 +275,13 @@ func (x sdk) alive() bool {
 	if c.Node == 0 || x.Client.On == 0 {
 		return false
 	}
-	told := c.Feed.Told
+	delivered := c.Feed.Delivered
 	if !x.Obeys(G4Alive) {
-		told = end(x.onNodes().dispatcher().Dispatched)
+		delivered = end(x.onNodes().dispatcher().Dispatched)
 	}
-	if told <= max(x.Client.Told, x.Client.Pending) {
+	if delivered <= max(x.Client.Since, x.Client.Pending) {
 		return false
 	}
-	x.toldUpTo(told)
+	x.deliveredUpTo(delivered)
 	return true
 }

@@ -1,9 +1,9 @@
 package watch
 
-// The onlooker compares the client's events with the log.
+// The oracle compares the client's events with the log.
 
 // place returns the place of the first change at or after a place that makes an event; places if there is none.
-func (x onlooker) place(from uint8, ev event) uint8 {
+func (x oracle) place(from uint8, ev event) uint8 {
 	for p := from; p < places; p++ {
 		if c, at := x.at(p); at == ev.Stamp && c.Kind == ev.Kind && c.Path == ev.Path {
 			return p
@@ -14,22 +14,22 @@ func (x onlooker) place(from uint8, ev event) uint8 {
 
 // missing returns the first change from one place up to another that a lasting watch matches, with a stamp above
 // another; 0 if there is none.
-func (x onlooker) missing(w int, from, to uint8, above stamp) stamp {
+func (x oracle) missing(w int, from, to uint8, above stamp) stamp {
 	for p := from; p < to; p++ {
 		c, at := x.at(p)
-		if c.Kind != nothing && hearing(event{at, c.Kind, c.Path}).has(w) && at > above {
+		if c.Kind != nothing && matching(event{at, c.Kind, c.Path}).has(w) && at > above {
 			return at
 		}
 	}
 	return 0
 }
 
-// checkTold checks an event for a lasting watch (I11 no event missing, I13 no step back).
-func (x onlooker) checkTold(w int, ev event) {
+// checkEvent checks an event for a lasting watch (I11 no event missing, I13 no step back).
+func (x oracle) checkEvent(w int, ev event) {
 	g := &x.Client.Watch[w].Ghost
-	x.Say("the watch %s hears that %v", name(w), ev)
+	x.Say("the watch %s receives %v", name(w), ev)
 	if ev.Stamp < g.Last {
-		x.Breaks(I13, "the watch has been told of %v before", g.Last)
+		x.Breaks(I13, "the watch has received %v before", g.Last)
 	}
 	if g.Last = max(g.Last, ev.Stamp); x.guessed(ev) {
 		return
@@ -40,7 +40,7 @@ func (x onlooker) checkTold(w int, ev event) {
 		return
 	}
 	if p == places {
-		x.Breaks(I11, "the watch has been told of that, or of later changes, before")
+		x.Breaks(I11, "the watch has received this change, or a later one, before")
 		return
 	}
 	switch missed := x.missing(w, g.Next, p, max(g.Since, g.Lost)); missed {
@@ -56,7 +56,7 @@ func (x onlooker) checkTold(w int, ev event) {
 // guessed reports whether a dispatcher has derived an event from the tree, for a one-shot, because it has not seen the
 // change (V4 resumed watches): it does not know a deletion's stamp, and an entry that was created again counts as set.
 // A LOST covers the change.
-func (x onlooker) guessed(ev event) bool {
+func (x oracle) guessed(ev event) bool {
 	if ev.Stamp == end(ev.Stamp.index()) {
 		return true
 	}
@@ -65,17 +65,17 @@ func (x onlooker) guessed(ev event) bool {
 }
 
 // checkLost checks a LOST for a lasting watch.
-func (x onlooker) checkLost(w int, s stamp) {
+func (x oracle) checkLost(w int, s stamp) {
 	g := &x.Client.Watch[w].Ghost
-	x.Say("the watch %s hears LOST up to %v", name(w), s)
+	x.Say("the watch %s receives LOST up to %v", name(w), s)
 	if s < g.Last {
-		x.Breaks(I13, "the watch has been told of %v before", g.Last)
+		x.Breaks(I13, "the watch has received %v before", g.Last)
 	}
 	g.Lost, g.Last = max(g.Lost, s), max(g.Last, s)
 }
 
 // checkFired checks the event of a one-shot: a matching change happened since its registration.
-func (x onlooker) checkFired(w int, ev event) {
+func (x oracle) checkFired(w int, ev event) {
 	x.Say("the watch %s fires: %v", name(w), ev)
 	g := &x.Client.Watch[w].Ghost
 	if !x.concerns(w, g.Since, max(ev.Stamp, g.Since)) {
@@ -84,17 +84,17 @@ func (x onlooker) checkFired(w int, ev event) {
 }
 
 // concerns reports whether a change with a stamp above one and up to another matches a one-shot.
-func (x onlooker) concerns(w int, after, through stamp) (is bool) {
+func (x oracle) concerns(w int, after, through stamp) (is bool) {
 	x.between(after, through, func(c change, at stamp) {
 		for _, e := range eventsOf(c, at) {
-			is = is || hearing(e).has(w)
+			is = is || matching(e).has(w)
 		}
 	})
 	return is
 }
 
-// owes reports whether a one-shot must have fired by now: an exists watch only if the entry exists (V4).
-func (x onlooker) owes(w int) bool {
+// mustHaveFired reports whether a one-shot must have fired by now: an exists watch only if the entry exists (V4).
+func (x oracle) mustHaveFired(w int) bool {
 	g := &x.Client.Watch[w].Ghost
 	if w == watchExists {
 		v := x.viewAt(x.Logged)
@@ -104,7 +104,7 @@ func (x onlooker) owes(w int) bool {
 }
 
 // checkShown checks a read: no answer shows less than an earlier answer, and the events that it shows come first (I13).
-func (x onlooker) checkShown(i *item) {
+func (x oracle) checkShown(i *item) {
 	g := &x.Client.Ghost
 	at := end(i.Root)
 	x.Say("the read shows %v", at)
@@ -116,7 +116,7 @@ func (x onlooker) checkShown(i *item) {
 }
 
 // checkWritten checks the answer to the client's write, whatever stamp it has.
-func (x onlooker) checkWritten() {
+func (x oracle) checkWritten() {
 	i := x.ownIndex()
 	x.Say("the write is answered")
 	x.Client.Ghost.Shown = max(x.Client.Ghost.Shown, end(i)) // a later read shows the write
@@ -124,7 +124,7 @@ func (x onlooker) checkWritten() {
 }
 
 // checkBefore requires that lasting watches have received everything up to an answer's stamp.
-func (x onlooker) checkBefore(at stamp) {
+func (x oracle) checkBefore(at stamp) {
 	for w := range watchData {
 		e := &x.Client.Watch[w]
 		if e.Sub == 0 {
@@ -137,15 +137,15 @@ func (x onlooker) checkBefore(at stamp) {
 			}
 		}
 		if missed := x.missing(w, e.Ghost.Next, upTo, max(e.Ghost.Since, e.Ghost.Lost)); missed != 0 {
-			x.Breaks(I13, "the watch %s has not been told of %v", name(w), missed)
+			x.Breaks(I13, "the watch %s has not received %v", name(w), missed)
 		}
 	}
 }
 
-// checkSettled checks a state in which nothing continues on its own.
-func (x onlooker) checkSettled() {
+// checkQuiescent checks a state in which nothing continues on its own.
+func (x oracle) checkQuiescent() {
 	c := &x.Client
-	if c.Read|c.Out != 0 || c.Write == calling || c.Back|c.News != 0 {
+	if c.Read|c.Out != 0 || c.Write == calling || c.CatchUp|c.Adding != 0 {
 		x.Breaks(I18, "a request is never answered")
 	}
 	for w := range c.Watch {
@@ -153,17 +153,17 @@ func (x onlooker) checkSettled() {
 			x.checkWatch(w)
 		}
 	}
-	if x.atClient().someWanted() && c.Told < x.onNodes().dispatcher().Start {
-		x.Breaks(Told, "the client would come back from %v, and the ring starts at %v", c.Told,
+	if x.atClient().someWanted() && c.Since < x.onNodes().dispatcher().Start {
+		x.Breaks(Resumable, "the client would resume from %v, and the ring starts at %v", c.Since,
 			x.onNodes().dispatcher().Start)
 	}
 }
 
 // checkWatch checks that a watch has received everything.
-func (x onlooker) checkWatch(w int) {
+func (x oracle) checkWatch(w int) {
 	g := &x.Client.Watch[w].Ghost
 	if oneShot.has(w) {
-		if x.owes(w) {
+		if x.mustHaveFired(w) {
 			x.Breaks(I11, "the watch %s never fires", name(w))
 		}
 		return
@@ -173,6 +173,6 @@ func (x onlooker) checkWatch(w int) {
 		missed = g.Doubt
 	}
 	if missed != 0 {
-		x.Breaks(I11, "the watch %s is never told of %v", name(w), missed)
+		x.Breaks(I11, "the watch %s never receives %v", name(w), missed)
 	}
 }
