@@ -26,7 +26,7 @@ import (
 )
 
 // The tests of this file play small works against three nodes in this process, and hold them to counts: log entries,
-// bytes on the network, allocations. Counts tell what a change costs on any machine; times do not, and nothing here
+// bytes on the network, allocations. Counts show what a change costs on any machine; times do not, and nothing here
 // fails on a time. Each bound is a few times what was measured when it was set.
 
 const (
@@ -73,7 +73,7 @@ func newCluster(t *testing.T) *cluster {
 		cfg := config.Default()
 		cfg.Auth.Mode = authz.None
 		cfg.Node, cfg.Peers = p.Node, c.peers
-		cfg.DataDir, cfg.RateLimits = filepath.Join(t.TempDir(), "data"), config.RateLimits{} // no budget: a refusal is no open
+		cfg.DataDir, cfg.RateLimits = filepath.Join(t.TempDir(), "data"), config.RateLimits{} // no limit: a refusal is no open
 		cfg.Listen.Client, cfg.Listen.Raft, cfg.Listen.Peer, cfg.Listen.HTTP = p.Client, p.Raft, p.Peer, c.http[i]
 		cfg.Listen.ZooKeeper = c.zk[i]
 		n, err := node.New(cfg, node.Options{
@@ -139,7 +139,7 @@ func (c *cluster) connect(server int) *system.Stream {
 	return s
 }
 
-// opens opens n sessions, with 1,024 under way, through all streams in turn.
+// opens opens n sessions, 1,024 in flight, through all streams in turn.
 func (c *cluster) opens(n int, over []*system.Stream) {
 	c.t.Helper()
 	places := make(chan struct{}, 1024)
@@ -161,7 +161,7 @@ func (c *cluster) opens(n int, over []*system.Stream) {
 	}
 }
 
-// slowLog is a log whose batches take their time.
+// slowLog is a log with slow batches.
 type slowLog struct{ raft.LogStore }
 
 func (l slowLog) StoreLogs(logs []*raft.Log) error {
@@ -231,8 +231,8 @@ func TestOpensShareEntries(t *testing.T) {
 	}
 }
 
-// One message of the SDK touches all sessions of a client; the nodes tell each other of touches in a few bytes each; a
-// touch makes no log entry.
+// One message of the SDK touches all sessions of a client; the nodes report touches to each other in a few bytes each;
+// a touch makes no log entry.
 func TestTouchesShareMessages(t *testing.T) {
 	const (
 		sessions = 4000
@@ -261,12 +261,12 @@ func TestTouchesShareMessages(t *testing.T) {
 	}
 	defer func() { _ = sdk.Close() }()
 	openSDK(t, sdk, sessions)
-	taken := func() float64 { return c.sum("holdfast_leader_touches_total") }
-	c.await("all sessions are touched once", taken, taken()+sessions)
-	begin, bytes, between := taken(), sent.Load(), c.peerBytes.Load()
+	touched := func() float64 { return c.sum("holdfast_leader_touches_total") }
+	c.await("all sessions are touched once", touched, touched()+sessions)
+	begin, bytes, between := touched(), sent.Load(), c.peerBytes.Load()
 	entries := c.sum("holdfast_log_entries_proposed_total")
-	c.await("all sessions are touched again", taken, begin+rounds*sessions)
-	each := func(all int64) float64 { return float64(all) / (taken() - begin) }
+	c.await("all sessions are touched again", touched, begin+rounds*sessions)
+	each := func(all int64) float64 { return float64(all) / (touched() - begin) }
 	entries = c.sum("holdfast_log_entries_proposed_total") - entries
 	fromClient, toLeader := each(sent.Load()-bytes), each(c.peerBytes.Load()-between)
 	t.Logf("a touch: %.4f bytes of the client, %.2f bytes between nodes; %.0f entries", fromClient, toLeader, entries)

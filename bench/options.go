@@ -35,7 +35,7 @@ func parse(args []string, errs io.Writer) (options, error) {
 	flags.Float64Var(&o.how.Scale, "scale", 1, "multiplies numbers of sessions and requests")
 	flags.IntVar(&o.how.Sessions, "sessions", 1_000_000, "sessions of the work full-leader-killed")
 	of := &o.how.Trouble
-	of.Settle = 5 * time.Second
+	of.Grace = 5 * time.Second
 	flags.DurationVar(&of.Length, "for", 10*time.Minute, "length of the work needless")
 	flags.IntVar(&of.Clusters, "clusters", 1, "clusters side by side in the work needless")
 	flags.IntVar(&of.Loops, "loops", 20, "busy loops beside the work needless")

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// greet connects a client of ZooKeeper's protocol that asks for a session. It is a bare descriptor: its end of the
-// connection takes no memory of this process.
+// greet connects a client of ZooKeeper's protocol that requests a session. It is a bare descriptor: its end of the
+// connection uses no memory of this process.
 func greet(address string) (fd int, err error) {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -39,7 +39,7 @@ func greet(address string) (fd int, err error) {
 		err = readFull(fd, answer[:])
 	}
 	if err == nil && binary.BigEndian.Uint32(answer[8:]) == 0 {
-		err = errors.New("no session was given")
+		err = errors.New("no session was granted")
 	}
 	return fd, err
 }
@@ -118,6 +118,6 @@ func TestIdleZooKeeperClientIsSmall(t *testing.T) {
 			mostConnection)
 	}
 	if session > mostSession {
-		t.Errorf("what is left of a client takes %d bytes, want at most %d", session, mostSession)
+		t.Errorf("the rest of a client uses %d bytes, want at most %d", session, mostSession)
 	}
 }

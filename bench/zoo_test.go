@@ -12,7 +12,7 @@ import (
 	"holdfast/bench/table"
 )
 
-// TestZooPort plays the works of ZooKeeper's clients that take no long waits, small, at three nodes. Times are not
+// TestZooPort plays the works of ZooKeeper's clients without long waits, small, at three nodes. Times are not
 // judged here. A session that is lost is.
 func TestZooPort(t *testing.T) {
 	dir := t.TempDir()

@@ -87,8 +87,8 @@ func (c *contest) command(ctx context.Context, words []string) ([]time.Duration,
 		return c.alone(ctx, c.all[numbers[0]], numbers[1])
 	case words[0] == "pass" && len(numbers) == 1:
 		return c.pass(ctx, numbers[0])
-	case words[0] == "line":
-		return nil, c.line(ctx)
+	case words[0] == "queue":
+		return nil, c.queue(ctx)
 	case words[0] == "drain":
 		return c.drain(ctx)
 	}
@@ -138,7 +138,7 @@ func (c *contest) handed(ctx context.Context, holder, next *concurrency.Mutex) (
 		got = time.Now()
 		locked <- err
 	}()
-	if err := c.stand(ctx, 2); err != nil {
+	if err := c.waitQueued(ctx, 2); err != nil {
 		return 0, err
 	}
 	time.Sleep(pause)
@@ -150,8 +150,8 @@ func (c *contest) handed(ctx context.Context, holder, next *concurrency.Mutex) (
 	return got.Sub(begun), err
 }
 
-// stand waits until so many hold the lock or wait for it.
-func (c *contest) stand(ctx context.Context, number int) error {
+// waitQueued waits until that number of clients hold the lock or wait for it.
+func (c *contest) waitQueued(ctx context.Context, number int) error {
 	for {
 		r, err := c.clients[0].Get(ctx, c.path+"/", clientv3.WithPrefix(), clientv3.WithCountOnly())
 		if err != nil || r.Count == int64(number) {
@@ -161,7 +161,7 @@ func (c *contest) stand(ctx context.Context, number int) error {
 	}
 }
 
-func (c *contest) line(ctx context.Context) error {
+func (c *contest) queue(ctx context.Context) error {
 	if err := c.all[0].Lock(ctx); err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ func (c *contest) line(ctx context.Context) error {
 	for _, m := range c.all[1:] {
 		go func() { c.drained <- turn(ctx, m) }()
 	}
-	return c.stand(ctx, len(c.all))
+	return c.waitQueued(ctx, len(c.all))
 }
 
 func (c *contest) drain(ctx context.Context) ([]time.Duration, error) {

@@ -62,7 +62,7 @@ func crowd(ctx context.Context, s *stage) error {
 	return err
 }
 
-// lostOf counts the sessions that have ended: the i-th is of the connection that spread gave it.
+// lostOf counts the sessions that have ended: spread has assigned the i-th to its connection.
 func lostOf(ctx context.Context, conns []system.Conn, held []system.Session) (int, error) {
 	var lost atomic.Int64
 	_, err := flood(ctx, len(held), flight, func(i int, done func(error)) {

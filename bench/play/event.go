@@ -11,13 +11,13 @@ import (
 	"holdfast/tree"
 )
 
-// eventWork changes an entry that 10,000 clients watch, a third at each server, and takes the median of seven changes.
-// ZooKeeper has a connection for each client, Holdfast 50 Connect streams on a connection.
+// eventWork changes an entry that 10,000 clients watch, a third at each server, and reports the median of seven
+// changes. ZooKeeper has a connection for each client, Holdfast 50 Connect streams on a connection.
 func eventWork() Work {
 	return Work{
 		Name: "event",
 		Figures: []Figure{
-			{"event_data", "a change that 10,000 clients watch, each once: until all have heard", Seconds},
+			{"event_data", "a change that 10,000 clients watch, each once: until all have received the event", Seconds},
 			{"event_data_cpu", "servers' CPU for it", Seconds},
 			{"event_recursive", "the same with recursive watches of the entry above", Seconds},
 			{"event_recursive_cpu", "servers' CPU for it", Seconds},
@@ -58,7 +58,7 @@ func event(ctx context.Context, s *stage) error {
 	}
 	for _, kind := range []tree.WatchKind{tree.WatchData, tree.WatchRecursive} { // what lasts comes last
 		name := "event_" + kind.String()
-		took, used, err := a.hear(ctx, s, kind)
+		took, used, err := a.measure(ctx, s, kind)
 		if err != nil {
 			return err
 		}
@@ -75,15 +75,15 @@ type audience struct {
 	all    []system.Watcher
 
 	mu sync.Mutex
-	// left counts the clients that have not heard of the change; the last closes heard. All guarded by mu.
-	left  int
-	heard chan struct{}
-	err   error
+	// left counts the clients without the event; the last closes received. All guarded by mu.
+	left     int
+	received chan struct{}
+	err      error
 }
 
-// hear sets the watches and changes the entry, a few times: one-shot watches are set anew for each change. It returns
-// the median of the times until all have heard, and the mean of what the servers used meanwhile.
-func (a *audience) hear(ctx context.Context, s *stage, kind tree.WatchKind) (took, used time.Duration, err error) {
+// measure sets the watches and changes the entry, a few times: one-shot watches are set again for each change. It
+// returns the median of the times until all have received the event, and the mean of what the servers used meanwhile.
+func (a *audience) measure(ctx context.Context, s *stage, kind tree.WatchKind) (took, used time.Duration, err error) {
 	const rounds = 7
 	var o outcome
 	watched := a.path
@@ -93,7 +93,7 @@ func (a *audience) hear(ctx context.Context, s *stage, kind tree.WatchKind) (too
 	for i := range 1 + rounds { // the first is to warm up
 		if i == 0 || kind == tree.WatchData {
 			if _, err = flood(ctx, len(a.all), flight, func(i int, done func(error)) {
-				a.all[i].Watch(watched, kind, a.told, done)
+				a.all[i].Watch(watched, kind, a.count, done)
 			}); err != nil {
 				return 0, 0, err
 			}
@@ -111,11 +111,11 @@ func (a *audience) hear(ctx context.Context, s *stage, kind tree.WatchKind) (too
 	return o.at(0.5), used / rounds, nil
 }
 
-// change sets the entry's data, and waits until all have heard of it.
+// change sets the entry's data, and waits until all have received the event.
 func (a *audience) change(ctx context.Context) error {
-	heard := make(chan struct{})
+	received := make(chan struct{})
 	a.mu.Lock()
-	a.left, a.heard = len(a.all), heard
+	a.left, a.received = len(a.all), received
 	a.mu.Unlock()
 	failed := make(chan error, 1)
 	a.writer.entries.Set(a.writer.session, a.path, make([]byte, entryBytes), func(err error) {
@@ -124,7 +124,7 @@ func (a *audience) change(ctx context.Context) error {
 		}
 	})
 	select {
-	case <-heard:
+	case <-received:
 	case err := <-failed:
 		return err
 	case <-ctx.Done():
@@ -135,16 +135,16 @@ func (a *audience) change(ctx context.Context) error {
 	return a.err
 }
 
-// told counts an event of one client.
-func (a *audience) told(err error) {
+// count counts an event of one client.
+func (a *audience) count(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.err == nil {
 		a.err = err
 	}
-	if a.left--; a.heard != nil && (a.left == 0 || a.err != nil) {
-		close(a.heard)
-		a.heard = nil
+	if a.left--; a.received != nil && (a.left == 0 || a.err != nil) {
+		close(a.received)
+		a.received = nil
 	}
 }
 

@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// attempts is how often a client that repeats nothing by itself asks for a session while there may be no leader.
+	// attempts is how often a client that repeats nothing by itself requests a session while there may be no leader.
 	attempts = 5 * time.Millisecond
-	// anew bounds the time without a leader.
-	anew = time.Minute
+	// maxFailover bounds the time without a leader.
+	maxFailover = time.Minute
 )
 
 // killWork kills the leader with SIGKILL. An open begins every 5 ms at one of the other servers, until one is done.
@@ -55,8 +55,8 @@ func kill(ctx context.Context, p *proc.Process) error {
 
 func freeze(ctx context.Context, p *proc.Process) error { return p.Freeze(ctx) }
 
-// withoutLeader takes the leader away, and measures how long no session can be opened, from the signal on.
-func withoutLeader(ctx context.Context, s *stage, key string, take func(context.Context, *proc.Process) error) error {
+// withoutLeader makes the leader fail, and measures how long no session can be opened, from the signal on.
+func withoutLeader(ctx context.Context, s *stage, key string, fail func(context.Context, *proc.Process) error) error {
 	leader, err := s.Leader(ctx)
 	if err != nil {
 		return err
@@ -67,7 +67,7 @@ func withoutLeader(ctx context.Context, s *stage, key string, take func(context.
 		return err
 	}
 	begin := time.Now()
-	if err = take(ctx, s.Servers()[leader]); err != nil {
+	if err = fail(ctx, s.Servers()[leader]); err != nil {
 		return err
 	}
 	took, err := firstOpen(ctx, conns, begin)
@@ -112,7 +112,7 @@ func warm(ctx context.Context, c system.Conn) error {
 // firstOpen returns the time from begin until the first open is done. Opens are begun again and again, at connections
 // in turn; at a client that repeats by itself, once.
 func firstOpen(ctx context.Context, conns []system.Conn, begin time.Time) (time.Duration, error) {
-	ctx, cancel := context.WithTimeout(ctx, anew)
+	ctx, cancel := context.WithTimeout(ctx, maxFailover)
 	defer cancel()
 	opened, failed := make(chan time.Duration, 1), make(chan error, 1)
 	attempt := func(c system.Conn) {

@@ -10,10 +10,10 @@ import (
 	"holdfast/bench/system"
 )
 
-// request asks for the i-th of many things, and calls done with the outcome.
+// request makes the i-th of many requests, and calls done with the outcome.
 type request func(i int, done func(error))
 
-// outcome is what became of many requests.
+// outcome is the result of many requests.
 type outcome struct {
 	elapsed time.Duration
 	// took are the times of the requests, sorted; refused ones count until they are done.
@@ -57,7 +57,7 @@ func flood(ctx context.Context, n, flight int, do request) (*outcome, error) {
 	return o, nil
 }
 
-// flooding is a flood under way.
+// flooding is a running flood.
 type flooding struct {
 	n     int
 	do    request

@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	// crowded is how many sessions a connection has in this work; a node takes up to 100,000.
+	// crowded is how many sessions a connection has in this work; a node accepts up to 100,000.
 	crowded = 80_000
-	// look is how often each connection touches its sessions after the leader's death. It bounds how exactly the time
-	// is known at which all are promised again.
-	look = time.Second
+	// touchEvery is how often each connection touches its sessions after the leader's death. It bounds how exactly the
+	// time is known at which all are promised again.
+	touchEvery = time.Second
 )
 
 // fullWork kills the leader of a cluster with 1,000,000 sessions of 10 s, a third at each node. It measures, once a
@@ -34,7 +34,7 @@ func fullWork() Work {
 	}
 }
 
-// full is the work under way.
+// full is the running work.
 type full struct {
 	*stage
 	leader  int
@@ -61,7 +61,7 @@ func fullLeaderKilled(ctx context.Context, s *stage) error {
 	if err = kill(ctx, s.Servers()[leader]); err != nil {
 		return err
 	}
-	kept := keep(ctx, f.left(), look)
+	kept := keep(ctx, f.left(), touchEvery)
 	defer kept.stop()
 	if err = f.move(ctx); err != nil {
 		return err
@@ -129,7 +129,7 @@ func (f *full) left() []system.Conn {
 // move makes a connection for each that was lost, in turn to the servers that live, and moves its sessions there. All
 // are moved at once.
 func (f *full) move(ctx context.Context) error {
-	moved := make(chan error, len(f.conns)) // nobody receives once a connection was not made
+	moved := make(chan error, len(f.conns)) // without a receiver after a failed connection
 	var lost int
 	for i := range f.conns {
 		if f.at(i) != f.leader {
@@ -144,7 +144,7 @@ func (f *full) move(ctx context.Context) error {
 		f.conns[i] = to
 		lost++
 		go func() {
-			err := f.settle(ctx, to, f.held[i])
+			err := f.moveTo(ctx, to, f.held[i])
 			moved <- err
 		}()
 	}
@@ -155,10 +155,10 @@ func (f *full) move(ctx context.Context) error {
 	return failed
 }
 
-// settle moves sessions to a new connection. A connection learns how much it may put into a message from the answer to
+// moveTo moves sessions to a new connection. A connection learns how much it may put into a message from the answer to
 // its first request.
-func (f *full) settle(ctx context.Context, to system.Conn, held []system.Session) error {
-	kept := keep(ctx, []system.Conn{to}, look)
+func (f *full) moveTo(ctx context.Context, to system.Conn, held []system.Session) error {
+	kept := keep(ctx, []system.Conn{to}, touchEvery)
 	defer kept.stop()
 	first := min(1, len(held))
 	for _, part := range [][]system.Session{held[:first], held[first:]} {
@@ -178,7 +178,7 @@ func promised(ctx context.Context, conns []system.Conn, until time.Time) error {
 		//nolint:errcheck // the work needs it
 		conns[i].(system.Promiser).Promise(func(safe time.Duration, err error) {
 			if err == nil && !begin.Add(safe).After(until) {
-				err = &system.RefusedError{After: look / 10} // look again soon
+				err = &system.RefusedError{After: touchEvery / 10} // check again soon
 			}
 			done(err)
 		})

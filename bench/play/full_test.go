@@ -8,29 +8,29 @@ import (
 	"holdfast/test/bubble"
 )
 
-// taker is a connection that takes over all sessions.
-type taker struct {
+// mover is a connection to which all sessions are moved.
+type mover struct {
 	system.Conn
-	mu   sync.Mutex
-	took int // guarded by mu
+	mu    sync.Mutex
+	moved int // guarded by mu
 }
 
-func (*taker) Touch(done func(error)) { done(nil) }
+func (*mover) Touch(done func(error)) { done(nil) }
 
-func (c *taker) Reattach(_ system.Session, done func(error)) {
+func (c *mover) Reattach(_ system.Session, done func(error)) {
 	c.mu.Lock()
-	c.took++
+	c.moved++
 	c.mu.Unlock()
 	done(nil)
 }
 
 // A connection may have had no session, or one.
-func TestSettle(t *testing.T) {
+func TestMoveTo(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		for _, n := range []int{0, 1, 2, 5} {
-			f, to := &full{}, &taker{}
-			if err := f.settle(t.Context(), to, make([]system.Session, n)); err != nil || to.took != n {
-				t.Errorf("%d sessions: moved %d, %v", n, to.took, err)
+			f, to := &full{}, &mover{}
+			if err := f.moveTo(t.Context(), to, make([]system.Session, n)); err != nil || to.moved != n {
+				t.Errorf("%d sessions: moved %d, %v", n, to.moved, err)
 			}
 		}
 	})

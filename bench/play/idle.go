@@ -15,8 +15,8 @@ func idleWork() Work {
 		Figures: []Figure{{"idle_cpu", "an idle cluster of three, CPU", Percent}},
 		bound:   2 * time.Minute,
 		play: func(ctx context.Context, s *stage) error {
-			const settle, during = 5 * time.Second, 20 * time.Second
-			if err := session.Sleep(ctx, settle); err != nil {
+			const warmUp, during = 5 * time.Second, 20 * time.Second
+			if err := session.Sleep(ctx, warmUp); err != nil {
 				return err
 			}
 			used, err := busy(ctx, s, during)

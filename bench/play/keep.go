@@ -25,7 +25,7 @@ func keep(ctx context.Context, conns []system.Conn, every time.Duration) *keepin
 		for i := 0; ; i++ {
 			select {
 			case <-turn.C:
-				conns[i%len(conns)].Touch(func(error) {}) // who asks how many are lost counts them in the end
+				conns[i%len(conns)].Touch(func(error) {}) // the works that report lost sessions count them in the end
 			case <-ctx.Done():
 				return
 			}

@@ -88,27 +88,27 @@ func total(all []time.Duration) (sum time.Duration) {
 	return sum
 }
 
-// lineWork has 1,000 clients of 1,000 sessions, a third at each server, wait for one lock; each unlocks as soon as it
-// has the lock. Each has a connection of its own. The clients of kazoo and of etcd are in processes of their own.
-func lineWork() Work {
+// lockQueueWork has 1,000 clients of 1,000 sessions, a third at each server, wait for one lock; each unlocks as soon as
+// it has the lock. Each has a connection of its own. The clients of kazoo and of etcd are in processes of their own.
+func lockQueueWork() Work {
 	return Work{
-		Name: "line",
+		Name: "lock-queue",
 		Figures: []Figure{
-			{"line_drained", "1,000 waiters of one lock, each unlocks at once: until the last has", Seconds},
-			{"line_cpu", "servers' CPU for it", Seconds},
-			{"line_entries", "entries of the log for each waiter", Count},
+			{"lock_queue_drained", "1,000 waiters of one lock, each unlocks at once: until the last has", Seconds},
+			{"lock_queue_cpu", "servers' CPU for it", Seconds},
+			{"lock_queue_entries", "entries of the log for each waiter", Count},
 		},
 		bound: 5 * minute,
 		locks: true,
-		play:  drainLine,
+		play:  drainQueue,
 	}
 }
 
-// quiet is between the moment at which all stand in line and the first release: all watches are set then.
+// quiet is between the moment at which all clients are queued and the first release: all watches are set then.
 const quiet = 5 * time.Second
 
-// drainLine has many clients wait for one lock.
-func drainLine(ctx context.Context, s *stage) error {
+// drainQueue has many clients wait for one lock.
+func drainQueue(ctx context.Context, s *stage) error {
 	cluster, ok := s.Cluster.(system.Locking)
 	if !ok {
 		return errors.ErrUnsupported
@@ -123,7 +123,7 @@ func drainLine(ctx context.Context, s *stage) error {
 		return err
 	}
 	defer c.End()
-	if err = c.Line(ctx); err != nil {
+	if err = c.Queue(ctx); err != nil {
 		return err
 	}
 	if err = session.Sleep(ctx, quiet); err != nil {
@@ -138,12 +138,12 @@ func drainLine(ctx context.Context, s *stage) error {
 	if err != nil {
 		return err
 	}
-	s.set("line_cpu", (proc.CPU(s.Servers()...) - before).Seconds())
-	s.set("line_drained", took.Seconds())
+	s.set("lock_queue_cpu", (proc.CPU(s.Servers()...) - before).Seconds())
+	s.set("lock_queue_drained", took.Seconds())
 	after, err := cluster.Entries(ctx)
 	if err != nil {
 		return err
 	}
-	s.set("line_entries", float64(after-entries)/float64(1+n))
+	s.set("lock_queue_entries", float64(after-entries)/float64(1+n))
 	return nil
 }

@@ -124,7 +124,7 @@ func reattach(ctx context.Context, to []system.Conn, held []system.Session) (int
 	return int(expired.Load()), err
 }
 
-// reattachInBulk has a few messages under way at each connection, so that one that comes back later holds up no other.
+// reattachInBulk has a few messages in flight at each connection, so a retry delays no other message.
 func reattachInBulk(ctx context.Context, to []system.Conn, held []system.Session, together int) (int, error) {
 	const few = 4
 	var expired atomic.Int64

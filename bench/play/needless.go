@@ -24,12 +24,12 @@ type Trouble struct {
 	Loops int
 	// A node of each cluster is stopped for Stop about once in Every, at random moments.
 	Stop, Every time.Duration
-	// Settle is the time after the last stop in which an election that it caused counts as well.
-	Settle time.Duration
+	// Grace is the time after the last stop in which an election that it caused counts as well.
+	Grace time.Duration
 }
 
-// needlessWork counts elections that no fault caused, at Holdfast alone and only when it is named. A leader may stand
-// still for 800 ms without an election: Raft's lease (raft_heartbeat_timeout, 1 s) less the age of the last answered
+// needlessWork counts elections that no fault caused, at Holdfast alone and only when it is named. A leader may stop
+// for 800 ms without an election: Raft's lease (raft_heartbeat_timeout, 1 s) less the age of the last answered
 // heartbeat, up to 200 ms. -stop 450ms is for longer stops than the default.
 func needlessWork() Work {
 	return Work{
@@ -48,7 +48,7 @@ func needlessWork() Work {
 }
 
 // needless stops nodes for a moment again and again while other processes keep the machine busy, and counts new terms.
-// No process ends, so each of them is an election that nobody needed.
+// No process ends, so each of them is a needless election.
 func needless(ctx context.Context, s *stage) error {
 	loops, err := busyLoops(s.dir, s.Trouble.Loops)
 	defer stopAll(loops)
@@ -103,8 +103,8 @@ type trial struct {
 	system.Termed
 	trouble Trouble
 	log     func(format string, args ...any)
-	// stand stops a process, and returns what makes it run again.
-	stand func(ctx context.Context, server int) (run func() error, err error)
+	// pause stops a process, and returns the function that continues it.
+	pause func(ctx context.Context, server int) (run func() error, err error)
 
 	terms         uint64
 	stops, leader int
@@ -117,7 +117,7 @@ func newTrial(cluster system.Cluster, of Trouble, log func(string, ...any)) (*tr
 		return nil, errors.ErrUnsupported
 	}
 	t := &trial{trouble: of, Cluster: cluster, Termed: termed, log: log}
-	t.stand = func(ctx context.Context, server int) (func() error, error) {
+	t.pause = func(ctx context.Context, server int) (func() error, error) {
 		p := cluster.Servers()[server]
 		return p.Continue, p.Freeze(ctx)
 	}
@@ -138,7 +138,7 @@ func (t *trial) run(ctx context.Context) error {
 		last, err = t.note(ctx, last, begin)
 	}
 	if err == nil {
-		err = session.Sleep(ctx, t.trouble.Settle)
+		err = session.Sleep(ctx, t.trouble.Grace)
 	}
 	if err != nil {
 		return err
@@ -168,9 +168,9 @@ func (t *trial) note(ctx context.Context, last uint64, begin time.Time) (uint64,
 func (t *trial) stop(ctx context.Context, server int) error {
 	leader, err := t.Leader(ctx)
 	begin := time.Now()
-	run, standErr := t.stand(ctx, server)
-	if standErr != nil {
-		return standErr
+	run, pauseErr := t.pause(ctx, server)
+	if pauseErr != nil {
+		return pauseErr
 	}
 	wait := session.Sleep(ctx, t.trouble.Stop)
 	if runErr := run(); runErr != nil {

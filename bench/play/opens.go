@@ -11,7 +11,7 @@ import (
 const (
 	// long is a timeout that no session of these works comes to. Holdfast and ZooKeeper lower it to 40 s.
 	long = 10 * time.Minute
-	// flight is the number of requests under way at a time, through all servers together.
+	// flight is the number of requests in flight, through all servers together.
 	flight = 1024
 )
 

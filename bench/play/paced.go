@@ -47,32 +47,32 @@ func paced(ctx context.Context, do request, while func(context.Context) error) (
 // pacing are the requests of bystanders.
 type pacing struct {
 	mu sync.Mutex
-	// under counts those under way, took has the times of those that were done; guarded by mu.
-	under int
-	took  []time.Duration
+	// inFlight counts unfinished requests, took has the times of the finished ones; guarded by mu.
+	inFlight int
+	took     []time.Duration
 }
 
 func (p *pacing) ask(i int, do request) {
 	begin := time.Now()
 	p.mu.Lock()
-	p.under++
+	p.inFlight++
 	p.mu.Unlock()
 	do(i, func(err error) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.under--
+		p.inFlight--
 		if err == nil {
 			p.took = append(p.took, time.Since(begin))
 		}
 	})
 }
 
-// idle returns nil when no request is under way.
+// idle returns nil when no request is in flight.
 func (p *pacing) idle() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.under > 0 {
-		return fmt.Errorf("%d requests are under way", p.under)
+	if p.inFlight > 0 {
+		return fmt.Errorf("%d requests are in flight", p.inFlight)
 	}
 	return nil
 }

@@ -113,12 +113,13 @@ func (e *ends) last() time.Time {
 	return e.at
 }
 
-// wait waits for n ends. Where nobody tells of them, it asks how many sessions are left besides those of bystanders.
+// wait waits for n ends. Where the connection reports none, it asks how many sessions are left besides those of
+// bystanders.
 func (e *ends) wait(ctx context.Context, conn system.Conn, n int) error {
 	const often = 20 * time.Millisecond
-	c, asks := conn.(system.Counter)
+	c, counts := conn.(system.Counter)
 	return proc.Until(ctx, often, func(ctx context.Context) error {
-		if asks {
+		if counts {
 			others := int(e.others.Load())
 			alive, err := c.Alive(ctx)
 			if err != nil {
@@ -135,7 +136,7 @@ func (e *ends) wait(ctx context.Context, conn system.Conn, n int) error {
 	})
 }
 
-// bystanders open sessions at an even pace while something lasts, and tell how long each open took.
+// bystanders open sessions at an even pace during while, and return the duration of each open.
 func (e *ends) bystanders(ctx context.Context, conns []system.Conn, while func(context.Context) error) (*outcome,
 	error,
 ) {

@@ -15,7 +15,7 @@ const (
 	entryBytes = 100
 	// folders is the number of entries that others are made below.
 	folders = 64
-	// writersEach is the number of sessions of a connection that write. Each may have 256 writes under way.
+	// writersEach is the number of sessions of a connection that write. Each may have 256 writes in flight.
 	writersEach = 4
 	// treeRoot is above all entries of these works.
 	treeRoot = "/bench"
@@ -201,12 +201,12 @@ func creates(ctx context.Context, s *stage) error {
 	return nil
 }
 
-// readWork makes 200,000 reads of 10,000 entries of 100 B, each from the asked server's own state, 1,024 in flight.
+// readWork makes 200,000 reads of 10,000 entries of 100 B, each from the contacted server's own state, 1,024 in flight.
 func readWork() Work {
 	return Work{
 		Name: "reads",
 		Figures: []Figure{
-			{"reads_rate", "reads/s of 100 B at the asked server, 1,024 in flight", PerSecond},
+			{"reads_rate", "reads/s of 100 B at the contacted server, 1,024 in flight", PerSecond},
 			{"reads_p99", "a read among them, p99", Seconds},
 			{"reads_cpu", "servers' CPU for 1 M reads", Seconds},
 		},

@@ -39,19 +39,19 @@ func TestPaced(t *testing.T) {
 	})
 }
 
-// echo is a tree that tells its watchers of each change, one after the other.
+// echo is a tree that sends each change to its watchers, one after the other.
 type echo struct {
 	system.Treed
 	watchers []*watcher
 }
 
 type watcher struct {
-	told  func(error)
-	times int
+	onEvent func(error)
+	times   int
 }
 
-func (w *watcher) Watch(_ string, _ tree.WatchKind, told, done func(error)) {
-	w.told = told
+func (w *watcher) Watch(_ string, _ tree.WatchKind, onEvent, done func(error)) {
+	w.onEvent = onEvent
 	w.times++
 	done(nil)
 }
@@ -63,12 +63,12 @@ func (e *echo) Set(_ system.Session, _ string, _ []byte, done func(error)) {
 	go func() {
 		for _, w := range e.watchers {
 			time.Sleep(time.Second)
-			w.told(nil)
+			w.onEvent(nil)
 		}
 	}()
 }
 
-func TestAudienceHears(t *testing.T) {
+func TestAudienceMeasures(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		e := &echo{}
 		a := &audience{writer: writer{entries: e}}
@@ -78,9 +78,9 @@ func TestAudienceHears(t *testing.T) {
 		}
 		s := &stage{Cluster: noServers{}}
 		for kind, times := range map[tree.WatchKind]int{tree.WatchData: 8, tree.WatchRecursive: 1} {
-			took, _, err := a.hear(t.Context(), s, kind)
+			took, _, err := a.measure(t.Context(), s, kind)
 			if err != nil || took != 5*time.Second {
-				t.Errorf("all have heard after %v, %v; want 5 s", took, err)
+				t.Errorf("all events received after %v, %v; want 5 s", took, err)
 			}
 			if got := e.watchers[0].times; got != times {
 				t.Errorf("%v: %d watches set, want %d", kind, got, times)
@@ -89,7 +89,7 @@ func TestAudienceHears(t *testing.T) {
 		}
 		broken := errors.New("broken")
 		e.watchers = nil
-		go a.told(broken)
+		go a.count(broken)
 		if err := a.change(t.Context()); !errors.Is(err, broken) {
 			t.Errorf("error is %v, want that of a watcher", err)
 		}

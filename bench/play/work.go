@@ -40,13 +40,13 @@ type Figure struct {
 type Work struct {
 	Name    string
 	Figures []Figure
-	// Apart says that the work is played only when it is named: it takes long, and compares nothing.
+	// Apart says that the work is played only when it is named: it runs long, and compares nothing.
 	Apart bool
 	// Beside says that the work is played only when it is named, because it is one of ZooKeeper's clients.
 	Beside bool
 	// locks says that the work contends for locks.
 	locks bool
-	// bound is how long the work may take at the scale of 1.
+	// bound is how long the work may last at the scale of 1.
 	bound time.Duration
 	// needs says whether the work can be played through a connection; nil is through any.
 	needs func(system.Conn) bool
@@ -150,7 +150,7 @@ func All() []Work {
 	return []Work{
 		openWork(), floodWork(), idleWork(), crowdWork(), memoryWork(), killWork(), freezeWork(), moveWork(),
 		resumeWork(), fullWork(), stormWork(), touchWork(), followerWork(), createWork(), readWork(), eventWork(),
-		ephemeralWork(), lockWork(), lineWork(), needlessWork(), zooRequestWork(), zooConnectWork(), zooIdleWork(),
+		ephemeralWork(), lockWork(), lockQueueWork(), needlessWork(), zooRequestWork(), zooConnectWork(), zooIdleWork(),
 		zooLeaderWork(), zooNodeWork(), zooExpiryWork(),
 	}
 }

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// zooAsked is the timeout that the clients of most works ask for.
-	zooAsked = 10 * time.Second
+	// zooTimeout is the timeout that the clients of most works request.
+	zooTimeout = 10 * time.Second
 	// zooBuffer is the client's buffer, each way. Its default of 1.5 MB leaves no room for thousands of clients.
 	zooBuffer = 16 << 10
 	// zooFlight is how many clients connect at a time.
@@ -41,7 +41,7 @@ func zooWork(name string, figures []Figure, bound time.Duration,
 type zooClient struct {
 	*zookeeper.Conn
 	ready chan struct{}
-	// has says that the client was given a session, lost that a session of it has ended.
+	// has says that the client has got a session, lost that a session of it has ended.
 	has, lost atomic.Bool
 }
 
@@ -51,12 +51,12 @@ func zooConnect(ctx context.Context, addresses []string, timeout time.Duration, 
 ) {
 	c := &zooClient{ready: make(chan struct{})}
 	var err error
-	if c.Conn, _, err = zookeeper.Connect(addresses, timeout, zookeeper.WithEventCallback(c.heard),
+	if c.Conn, _, err = zookeeper.Connect(addresses, timeout, zookeeper.WithEventCallback(c.onEvent),
 		zookeeper.WithLogger(zooQuiet{}), zookeeper.WithLogInfo(false), zookeeper.WithMaxBufferSize(zooBuffer),
 		zookeeper.WithMaxConnBufferSize(zooBuffer), zookeeper.WithDialer(dial)); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, anew)
+	ctx, cancel := context.WithTimeout(ctx, maxFailover)
 	defer cancel()
 	select {
 	case <-c.ready:
@@ -67,8 +67,8 @@ func zooConnect(ctx context.Context, addresses []string, timeout time.Duration, 
 	}
 }
 
-// heard takes what the client tells of its session. It tells one thing at a time.
-func (c *zooClient) heard(e zookeeper.Event) {
+// onEvent records the state of the session. Calls are not concurrent.
+func (c *zooClient) onEvent(e zookeeper.Event) {
 	if e.State == zookeeper.StateHasSession && !c.has.Swap(true) {
 		close(c.ready)
 	}

@@ -42,7 +42,7 @@ func zooDownFigures(key, what string) []Figure {
 	}
 }
 
-// zooDown kills the server that stands so far behind the leader, while clients of all servers write all the time. It
+// zooDown kills the server with that number after the leader's, while clients of all servers write all the time. It
 // measures from the kill until a write is done that each client has begun after it.
 func zooDown(ctx context.Context, s *stage, c system.ZooServed, key string, behind int) error {
 	leader, err := s.Leader(ctx)
@@ -51,7 +51,7 @@ func zooDown(ctx context.Context, s *stage, c system.ZooServed, key string, behi
 	}
 	victim := (leader + behind) % len(s.Servers())
 	addresses := c.ZooAddresses()
-	all, _, err := zooConnectAll(ctx, zooVictims, zooAsked, func(int) []string { return addresses })
+	all, _, err := zooConnectAll(ctx, zooVictims, zooTimeout, func(int) []string { return addresses })
 	defer func() { zooClose(ctx, all) }()
 	if err != nil {
 		return err
@@ -78,18 +78,18 @@ func zooDown(ctx context.Context, s *stage, c system.ZooServed, key string, behi
 	if err = kill(ctx, s.Servers()[victim]); err != nil {
 		return err
 	}
-	bound, stop := context.WithTimeout(ctx, anew)
+	bound, stop := context.WithTimeout(ctx, maxFailover)
 	defer stop()
 	select {
 	case <-down.done:
 	case <-bound.Done():
 		return fmt.Errorf("not all clients write again: %w", context.Cause(bound))
 	}
-	return down.tell(s, key, own, all)
+	return down.report(s, key, own, all)
 }
 
-// tell sets the figures.
-func (g *zooGap) tell(s *stage, key string, own []bool, all []*zooClient) error {
+// report sets the figures.
+func (g *zooGap) report(s *stage, key string, own []bool, all []*zooClient) error {
 	for name, mine := range map[string]bool{"_own": true, "_others": false} {
 		var took []time.Duration
 		for i, t := range g.written {

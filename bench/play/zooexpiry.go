@@ -15,18 +15,18 @@ import (
 	"holdfast/session"
 )
 
-// zooExpiryWork has 100 clients that asked for 10 s fall silent, 0.1 s apart, and measures until another client hears
-// that the ephemeral is gone. A node grants 11.7 s to a client that asks for 10 s (Z4).
+// zooExpiryWork has 100 clients with a requested timeout of 10 s fall silent, 0.1 s apart, and measures until another
+// client receives that the ephemeral is gone. A node grants 11.7 s to a client that requests 10 s (Z4).
 func zooExpiryWork() Work {
 	return zooWork("zk-expiry", []Figure{
-		{"zk_gone", "a client that asked for 10 s falls silent: its ephemeral is gone after, median", Seconds},
+		{"zk_gone", "a client with a timeout of 10 s falls silent: its ephemeral is gone after, median", Seconds},
 		{"zk_late", "the same, less the session's timeout, median", Seconds},
 		{"zk_late_first", "the earliest", Seconds},
 		{"zk_late_last", "the latest", Seconds},
 	}, 3*minute, zooExpiry)
 }
 
-// zooExpiry lets clients fall silent, one after the other, and measures when another client hears of it.
+// zooExpiry lets clients fall silent, one after the other, and measures when another client receives the event.
 func zooExpiry(ctx context.Context, s *stage, c system.ZooServed) error {
 	const apart = 100 * time.Millisecond
 	addresses := zooOne(c)
@@ -36,7 +36,7 @@ func zooExpiry(ctx context.Context, s *stage, c system.ZooServed) error {
 	}
 	defer watcher.Close()
 	all := make([]*zooMute, s.scaled(100))
-	var hearing sync.WaitGroup
+	var waiting sync.WaitGroup
 	defer func() {
 		for _, m := range all {
 			if m != nil {
@@ -49,10 +49,10 @@ func zooExpiry(ctx context.Context, s *stage, c system.ZooServed) error {
 			return err
 		}
 	}
-	bound, cancel := context.WithTimeout(ctx, anew+time.Duration(len(all))*apart)
+	bound, cancel := context.WithTimeout(ctx, maxFailover+time.Duration(len(all))*apart)
 	defer cancel()
 	for _, m := range all {
-		hearing.Go(func() { m.hear(bound) })
+		waiting.Go(func() { m.waitGone(bound) })
 	}
 	for _, m := range all {
 		if err = session.Sleep(ctx, apart); err != nil {
@@ -60,7 +60,7 @@ func zooExpiry(ctx context.Context, s *stage, c system.ZooServed) error {
 		}
 		m.muted.Store(true)
 	}
-	hearing.Wait()
+	waiting.Wait()
 	return zooLate(s, c, all)
 }
 
@@ -73,7 +73,7 @@ func zooLate(s *stage, c system.ZooServed, all []*zooMute) error {
 		}
 		took := m.gone.Sub(time.Unix(0, m.last.Load()))
 		gone.took = append(gone.took, took)
-		late.took = append(late.took, took-c.ZooTimeout(zooAsked))
+		late.took = append(late.took, took-c.ZooTimeout(zooTimeout))
 	}
 	gone.sort()
 	late.sort()
@@ -91,7 +91,7 @@ type zooMute struct {
 	// last is when the last byte was sent, in nanoseconds since 1970.
 	last  atomic.Int64
 	event <-chan zookeeper.Event
-	// gone and err belong to hear, until it returns.
+	// gone and err are set by waitGone.
 	gone time.Time
 	err  error
 }
@@ -100,7 +100,7 @@ type zooMute struct {
 func zooEphemeral(ctx context.Context, addresses []string, watcher *zooClient, path string) (*zooMute, error) {
 	m := &zooMute{}
 	var err error
-	if m.client, err = zooConnect(ctx, addresses, zooAsked, m.dial); err != nil {
+	if m.client, err = zooConnect(ctx, addresses, zooTimeout, m.dial); err != nil {
 		return nil, err
 	}
 	acl := zookeeper.WorldACL(zookeeper.PermAll)
@@ -118,8 +118,8 @@ func zooEphemeral(ctx context.Context, addresses []string, watcher *zooClient, p
 	return m, err
 }
 
-// hear waits until the ephemeral is gone.
-func (m *zooMute) hear(ctx context.Context) {
+// waitGone waits until the ephemeral is gone.
+func (m *zooMute) waitGone(ctx context.Context) {
 	select {
 	case e := <-m.event:
 		m.gone = time.Now()

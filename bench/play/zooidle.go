@@ -25,8 +25,8 @@ func zooIdleWork() Work {
 // zooIdle makes clients that do nothing but what their library does: they ping. It compares the servers' memory with
 // what it was before, with some clients to warm up.
 func zooIdle(ctx context.Context, s *stage, c system.ZooServed) error {
-	const asked, settle, during = 30 * time.Second, 20 * time.Second, 30 * time.Second
-	some, _, err := zooConnectAll(ctx, 3*zooFlight, asked, zooOne(c))
+	const timeout, warmUp, during = 30 * time.Second, 20 * time.Second, 30 * time.Second
+	some, _, err := zooConnectAll(ctx, 3*zooFlight, timeout, zooOne(c))
 	defer func() { zooClose(ctx, some) }()
 	if err != nil {
 		return err
@@ -40,12 +40,12 @@ func zooIdle(ctx context.Context, s *stage, c system.ZooServed) error {
 		return err
 	}
 	n := max(1, s.many(20_000)-len(some))
-	all, _, err := zooConnectAll(ctx, n, asked, zooOne(c))
+	all, _, err := zooConnectAll(ctx, n, timeout, zooOne(c))
 	defer func() { zooClose(ctx, all) }()
 	if err != nil {
 		return err
 	}
-	if err = session.Sleep(ctx, settle); err != nil {
+	if err = session.Sleep(ctx, warmUp); err != nil {
 		return err
 	}
 	used, err := busy(ctx, s, during)

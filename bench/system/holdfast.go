@@ -128,7 +128,7 @@ func (n *nodes) Leader(ctx context.Context) (int, error) {
 	return 0, errors.Join(errors.New("no node leads"), failed)
 }
 
-// Term asks the nodes. A node that stands does not answer.
+// Term asks the nodes. A stopped node does not answer.
 func (n *nodes) Term(ctx context.Context) (newest uint64, err error) {
 	answered := false
 	var failed error

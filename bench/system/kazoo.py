@@ -1,4 +1,4 @@
-"""Clients of kazoo that contend for one lock: see program.go for what they are told and answer."""
+"""Clients of kazoo that contend for one lock: see program.go for their commands and answers."""
 
 import json
 import sys
@@ -24,7 +24,7 @@ class Contest:
         self.failed = []
         self.waiting = []
 
-    def stand(self, number):
+    def wait_queued(self, number):
         while len(self.clients[0].get_children(self.path)) != number:
             time.sleep(0.001)
 
@@ -46,7 +46,7 @@ class Contest:
 
         waiting = threading.Thread(target=wait)
         waiting.start()
-        self.stand(2)
+        self.wait_queued(2)
         time.sleep(PAUSE)
         begin = now()
         holder.release()
@@ -70,12 +70,12 @@ class Contest:
         except Exception as e:
             self.failed.append(repr(e))
 
-    def line(self):
+    def queue(self):
         self.locks[0].acquire()
         self.waiting = [threading.Thread(target=self.turn, args=(l,)) for l in self.locks[1:]]
         for w in self.waiting:
             w.start()
-        self.stand(len(self.locks))
+        self.wait_queued(len(self.locks))
         return []
 
     def drain(self):
@@ -96,7 +96,7 @@ def answer(**what):
 def main():
     threading.stack_size(256 << 10)
     contest = Contest(sys.argv[1].split(","), sys.argv[2])
-    commands = {"alone": contest.alone, "pass": contest.pass_, "line": contest.line, "drain": contest.drain}
+    commands = {"alone": contest.alone, "pass": contest.pass_, "queue": contest.queue, "drain": contest.drain}
     answer(took=[])
     for line in sys.stdin:
         command, *args = line.split()

@@ -23,7 +23,7 @@ func copyTo(to *strings.Builder, from io.Reader) (int64, error) {
 }
 
 // liveHeaps returns the sum of the live heaps of Go processes whose metrics are at the URLs. Go lets a heap grow by
-// GOGC percent of what was live at the last collection, roots included, so its next goal tells what was live. Scrapes
+// GOGC percent of what was live at the last collection, roots included, so its next goal shows what was live. Scrapes
 // make the garbage that brings the next collection.
 func liveHeaps(ctx context.Context, urls []string) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, liveWait)
@@ -63,7 +63,7 @@ func liveHeap(ctx context.Context, url string) (int64, error) {
 	}
 }
 
-// liveOf computes the live heap from a page of metrics. Older collectors of metrics do not tell GOGC.
+// liveOf computes the live heap from a page of metrics. Older collectors of metrics do not report GOGC.
 func liveOf(page string) (int64, error) {
 	goal, err := metric(page, "go_memstats_next_gc_bytes")
 	if err != nil {

@@ -15,8 +15,8 @@ const (
 	lockTimeout = 40 * time.Second
 	// lockPath is that of the lock.
 	lockPath = "/bench-lock"
-	// passPause is between the moment at which the next holder stands in line and the release: its watch is set then.
-	// etcd tells a new watch of a key that is older than the watch only after up to 100 ms.
+	// passPause is between the moment at which the next holder is queued and the release: its watch is set then.
+	// etcd sends a new watch the older event of a key only after up to 100 ms.
 	passPause = 150 * time.Millisecond
 )
 
@@ -32,17 +32,17 @@ type Locking interface {
 // LocksOnly is a System that is there for the works with locks alone.
 type LocksOnly interface{ LocksOnly() }
 
-// Contest is some clients that contend for one lock. Nobody holds it before and after Alone, Pass and Drain.
+// Contest is some clients that contend for one lock. No client holds the lock before and after Alone, Pass and Drain.
 type Contest interface {
 	// Alone has one client lock and unlock, again and again. It returns the time of each round.
 	Alone(ctx context.Context, client, rounds int) ([]time.Duration, error)
 	// Pass has the first two clients hand the lock over to each other. A time is from the call that unlocks to the end of
 	// the other's call that locks.
 	Pass(ctx context.Context, rounds int) ([]time.Duration, error)
-	// Line has the first client lock, and returns when all others stand in line behind it.
-	Line(ctx context.Context) error
-	// Drain comes after Line: the first client unlocks, and so does each other one as soon as it has the lock. The time is
-	// that from the first call that unlocks to the end of the last.
+	// Queue has the first client lock, and returns when all others wait for the lock.
+	Queue(ctx context.Context) error
+	// Drain comes after Queue: the first client unlocks, and so does each other one as soon as it has the lock. The time
+	// is that from the first call that unlocks to the end of the last.
 	Drain(ctx context.Context) (time.Duration, error)
 	// End ends the clients.
 	End()
@@ -52,15 +52,15 @@ type Contest interface {
 type locker interface {
 	lock(ctx context.Context) error
 	unlock(ctx context.Context) error
-	// standing is how many hold the lock or wait for it.
-	standing(ctx context.Context) (int, error)
+	// queued is the number of clients that hold the lock or wait for it.
+	queued(ctx context.Context) (int, error)
 	end()
 }
 
 // lockers are a contest in this process.
 type lockers struct {
 	all []locker
-	// drained has the errors of those that wait in the line.
+	// drained has the errors of the waiting clients.
 	drained chan error
 }
 
@@ -121,7 +121,7 @@ func pass(ctx context.Context, holder, next locker) (time.Duration, error) {
 		got = time.Now()
 		locked <- err
 	})
-	err := stand(ctx, holder, 2)
+	err := waitQueued(ctx, holder, 2)
 	if err == nil {
 		err = session.Sleep(ctx, passPause)
 	}
@@ -135,18 +135,18 @@ func pass(ctx context.Context, holder, next locker) (time.Duration, error) {
 	return got.Sub(begun), err
 }
 
-// stand waits until so many stand in line.
-func stand(ctx context.Context, asked locker, number int) error {
+// waitQueued waits until that number of clients hold the lock or wait for it.
+func waitQueued(ctx context.Context, client locker, number int) error {
 	return proc.Until(ctx, time.Millisecond, func(ctx context.Context) error {
-		there, err := asked.standing(ctx)
+		there, err := client.queued(ctx)
 		if err == nil && there != number {
-			err = errors.New("not all stand in line")
+			err = errors.New("not all clients are queued")
 		}
 		return err
 	})
 }
 
-func (l *lockers) Line(ctx context.Context) error {
+func (l *lockers) Queue(ctx context.Context) error {
 	if err := l.all[0].lock(ctx); err != nil {
 		return err
 	}
@@ -160,7 +160,7 @@ func (l *lockers) Line(ctx context.Context) error {
 			l.drained <- err
 		}()
 	}
-	return stand(ctx, l.all[0], len(l.all))
+	return waitQueued(ctx, l.all[0], len(l.all))
 }
 
 func (l *lockers) Drain(ctx context.Context) (time.Duration, error) {

@@ -7,7 +7,7 @@ import (
 	holdfastv1 "holdfast/proto/holdfast/v1"
 )
 
-// Promise touches all sessions of the stream, and tells for how long they are safe, counted from the call: 0 if the
+// Promise touches all sessions of the stream, and reports for how long they are safe, counted from the call: 0 if the
 // node promises nothing for one of them.
 func (s *Stream) Promise(done func(safe time.Duration, err error)) {
 	s.touch(nil, done)
@@ -52,7 +52,7 @@ func (s *Stream) Reattach(held Session, done func(error)) {
 	})
 }
 
-// Together returns how many sessions ReattachAll takes: 1 while the node has not said that it takes more.
+// Together returns how many sessions fit in one ReattachAll: 1 until the node has reported more.
 func (s *Stream) Together() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,9 +106,10 @@ func resumed(all []Session, m *holdfastv1.ResumedSessions) (left []Session, expi
 	return left, expired, err
 }
 
-// OnExpired is told how many sessions of this stream have just expired. It must return soon.
-func (s *Stream) OnExpired(tell func(sessions int)) {
+// OnExpired sets a callback that gets the number of sessions of this stream that have just expired. It must return
+// soon.
+func (s *Stream) OnExpired(f func(sessions int)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.gone = tell
+	s.onExpired = f
 }

@@ -18,7 +18,7 @@ import (
 // a line each, and answers each with one line of JSON. Its first answer says that all clients have sessions. It dies
 // with this process.
 //
-//	alone CLIENT ROUNDS    pass ROUNDS    line    drain
+//	alone CLIENT ROUNDS    pass ROUNDS    queue    drain
 type program struct {
 	cmd     *exec.Cmd
 	in      io.WriteCloser
@@ -104,8 +104,8 @@ func (p *program) Pass(ctx context.Context, rounds int) ([]time.Duration, error)
 	return p.ask(ctx, "pass", rounds)
 }
 
-func (p *program) Line(ctx context.Context) error {
-	_, err := p.ask(ctx, "line")
+func (p *program) Queue(ctx context.Context) error {
+	_, err := p.ask(ctx, "queue")
 	return err
 }
 

@@ -68,7 +68,7 @@ func (l *sdkLocker) lock(ctx context.Context) (err error) {
 
 func (l *sdkLocker) unlock(ctx context.Context) error { return l.hold.Unlock(ctx) }
 
-func (l *sdkLocker) standing(ctx context.Context) (int, error) {
+func (l *sdkLocker) queued(ctx context.Context) (int, error) {
 	stat, _, err := l.tree.Exists(ctx, lockPath)
 	return stat.Children, err
 }

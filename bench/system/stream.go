@@ -32,8 +32,7 @@ func (h *Held) token() *holdfastv1.Token {
 	return &holdfastv1.Token{SessionId: h.ID, Attachment: h.Attachment, Credential: h.Credential[:]}
 }
 
-// Stream is a Connect stream. It does what it is asked for and nothing else: it repeats
-// nothing, and touches nothing by itself.
+// Stream is a Connect stream. It repeats no request, and touches no session by itself.
 type Stream struct {
 	stream holdfastv1.SessionService_ConnectClient
 	cancel context.CancelFunc
@@ -46,18 +45,18 @@ type Stream struct {
 	done sync.WaitGroup
 
 	mu sync.Mutex
-	// seq numbers requests; queued wait to be sent; asked are the answers that are awaited. All guarded by mu.
-	seq    uint64
-	queued []*holdfastv1.ClientMessage
-	asked  map[uint64]func(*holdfastv1.ServerMessage, error)
+	// seq numbers requests; queued wait to be sent; pending are the callbacks of requests in flight. All guarded by mu.
+	seq     uint64
+	queued  []*holdfastv1.ClientMessage
+	pending map[uint64]func(*holdfastv1.ServerMessage, error)
 	// ended says why the stream has ended; guarded by mu.
 	ended error
-	// gone is told of sessions that expired; guarded by mu.
-	gone func(sessions int)
-	// batch is the largest number of requests in a message, 1 until the node has told more; guarded by mu.
+	// onExpired gets the number of sessions that expired; guarded by mu.
+	onExpired func(sessions int)
+	// batch is the largest number of requests in a message, 1 until the node has reported more; guarded by mu.
 	batch int
-	// told hears of events, which have come in so many messages; guarded by mu.
-	told       func(error)
+	// onEvent receives events, and eventsCame counts their messages; guarded by mu.
+	onEvent    func(error)
 	eventsCame int
 }
 
@@ -83,7 +82,7 @@ func connect(ctx context.Context, conn *grpc.ClientConn, leave func()) (*Stream,
 	s := &Stream{
 		stream: stream, cancel: cancel, leave: leave, wake: make(chan struct{}, 1),
 		instance: mathrand.Uint64() | 1,
-		asked:    map[uint64]func(*holdfastv1.ServerMessage, error){}, batch: 1,
+		pending:  map[uint64]func(*holdfastv1.ServerMessage, error){}, batch: 1,
 	}
 	s.done.Go(func() { s.send(ctx) })
 	s.done.Go(s.receive)
@@ -101,7 +100,7 @@ func (s *Stream) ask(build func(seq uint64) *holdfastv1.ClientMessage,
 		return
 	}
 	s.seq++
-	s.asked[s.seq] = answered
+	s.pending[s.seq] = answered
 	s.queued = append(s.queued, build(s.seq))
 	s.mu.Unlock()
 	select {
@@ -110,7 +109,7 @@ func (s *Stream) ask(build func(seq uint64) *holdfastv1.ClientMessage,
 	}
 }
 
-// send sends what is queued, in as few messages as the node takes.
+// send sends what is queued, in as few messages as the node accepts.
 func (s *Stream) send(ctx context.Context) {
 	var sending []*holdfastv1.ClientMessage
 	for {
@@ -171,20 +170,20 @@ func (s *Stream) receive() {
 func (s *Stream) received(m *holdfastv1.ServerMessage) {
 	if gone := m.GetGone(); gone != nil {
 		s.mu.Lock()
-		tell := s.gone
+		onExpired := s.onExpired
 		s.mu.Unlock()
-		if tell != nil && gone.GetCause() == holdfastv1.Cause_CAUSE_EXPIRED {
-			tell(len(gone.GetIds()))
+		if onExpired != nil && gone.GetCause() == holdfastv1.Cause_CAUSE_EXPIRED {
+			onExpired(len(gone.GetIds()))
 		}
 		return
 	}
-	if s.tells(m) {
+	if s.deliverEvents(m) {
 		return
 	}
 	seq, err := answers(m)
 	s.mu.Lock()
-	answered := s.asked[seq]
-	delete(s.asked, seq)
+	answered := s.pending[seq]
+	delete(s.pending, seq)
 	s.mu.Unlock()
 	if answered != nil {
 		answered(m, err)
@@ -243,14 +242,14 @@ func (s *Stream) end(why error) {
 	if s.ended == nil {
 		s.ended = why
 	}
-	asked, told := s.asked, s.told
-	s.asked, s.told = map[uint64]func(*holdfastv1.ServerMessage, error){}, nil
+	pending, onEvent := s.pending, s.onEvent
+	s.pending, s.onEvent = map[uint64]func(*holdfastv1.ServerMessage, error){}, nil
 	s.mu.Unlock()
-	for _, answered := range asked {
+	for _, answered := range pending {
 		answered(nil, why)
 	}
-	if told != nil {
-		told(why)
+	if onEvent != nil {
+		onEvent(why)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 	"holdfast/tree"
 )
 
-// streamsEach is the number of watching streams on one connection: a node takes 64 by default.
+// streamsEach is the number of watching streams on one connection: a node accepts 64 by default.
 const streamsEach = 50
 
 // OpenWriter opens a session with this stream's instance, so that it may write at once (X5 the opener's instance).
@@ -70,14 +70,14 @@ func (s *Stream) Read(_ Session, path string, done func([]byte, error)) {
 	}, func(m *holdfastv1.ServerMessage, err error) { done(m.GetRead().GetGet().GetData(), err) })
 }
 
-// Watch adds a watch to the stream. One function hears of all watches: the newest.
-func (s *Stream) Watch(path string, kind tree.WatchKind, told, done func(error)) {
+// Watch adds a watch to the stream. The newest onEvent receives the events of all watches.
+func (s *Stream) Watch(path string, kind tree.WatchKind, onEvent, done func(error)) {
 	wanted := holdfastv1.WatchKind_WATCH_KIND_DATA
 	if kind == tree.WatchRecursive {
 		wanted = holdfastv1.WatchKind_WATCH_KIND_RECURSIVE
 	}
 	s.mu.Lock()
-	s.told = told
+	s.onEvent = onEvent
 	s.mu.Unlock()
 	s.ask(func(seq uint64) *holdfastv1.ClientMessage {
 		return &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_AddWatches{AddWatches: &holdfastv1.AddWatches{
@@ -93,30 +93,30 @@ func (s *Stream) EventMessages() int {
 	return s.eventsCame
 }
 
-// tells tells of what a message says to watches; false if it is none of theirs.
-func (s *Stream) tells(m *holdfastv1.ServerMessage) bool {
+// deliverEvents passes the events of a message to onEvent; false if the message has none.
+func (s *Stream) deliverEvents(m *holdfastv1.ServerMessage) bool {
 	events, lost := m.GetEvents().GetEvents(), m.GetLost()
 	if events == nil && lost == nil {
 		return m.GetProgress() != nil
 	}
 	s.mu.Lock()
-	told := s.told
+	onEvent := s.onEvent
 	s.eventsCame++
 	s.mu.Unlock()
-	if told == nil {
+	if onEvent == nil {
 		return true
 	}
 	for range events {
-		told(nil)
+		onEvent(nil)
 	}
 	if lost != nil {
-		told(fmt.Errorf("events up to %d are lost", lost.GetStamp()))
+		onEvent(fmt.Errorf("events up to %d are lost", lost.GetStamp()))
 	}
 	return true
 }
 
 // Watchers opens n streams to a node. The client of each has a session, as those of ZooKeeper have: a node takes a
-// connection without one for idle, and gives it up when others need its streams.
+// connection without one for idle, and ends it when others need its streams.
 func (n *nodes) Watchers(ctx context.Context, server, count int) ([]Watcher, error) {
 	var all []Watcher
 	for len(all) < count {

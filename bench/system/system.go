@@ -29,7 +29,7 @@ var (
 	ErrEnded = errors.New("connection has ended")
 )
 
-// RefusedError is the answer of a server that asks to come back later.
+// RefusedError is the answer of a server that names a time for a retry.
 type RefusedError struct{ After time.Duration }
 
 func (e *RefusedError) Error() string { return fmt.Sprintf("refused for %s", e.After) }
@@ -51,7 +51,7 @@ type Cluster interface {
 	// Connect connects a client to a server.
 	Connect(ctx context.Context, server int) (Conn, error)
 	// Live returns the live heap of all servers in bytes, after a collection of each. Its error is errors.ErrUnsupported
-	// if nothing here can tell.
+	// if the system has no such figure.
 	Live(ctx context.Context) (int64, error)
 	// Stop ends the servers.
 	Stop()
@@ -77,7 +77,7 @@ type Conn interface {
 	End()
 }
 
-// Bounded is a Cluster that takes a file of this process for each session.
+// Bounded is a Cluster that needs a file of this process for each session.
 type Bounded interface {
 	// Most is the largest number of sessions.
 	Most() int
@@ -114,9 +114,9 @@ type Promiser interface {
 	Promise(done func(safe time.Duration, err error))
 }
 
-// Expirer is a Conn that is told when its sessions expire.
+// Expirer is a Conn that reports when its sessions expire.
 type Expirer interface {
-	OnExpired(tell func(sessions int))
+	OnExpired(f func(sessions int))
 }
 
 // Counter is a Conn that can ask how many sessions live in its cluster.

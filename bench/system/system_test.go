@@ -17,7 +17,7 @@ func TestEtcdWire(t *testing.T) {
 		t.Errorf("got %d, %d, %v, want the negative id -5 and 40", id, ttl, err)
 	}
 	if _, _, err := lease(raw{0x08}); err == nil {
-		t.Error("a field without its value is taken")
+		t.Error("a field without its value is accepted")
 	}
 }
 
@@ -49,7 +49,7 @@ func TestResumed(t *testing.T) {
 		t.Errorf("error is %v, want one for good", err)
 	}
 	if _, _, err = resumed(all, &holdfastv1.ResumedSessions{}); err == nil {
-		t.Error("an answer for no session is taken")
+		t.Error("an answer for no session is accepted")
 	}
 }
 
@@ -73,7 +73,7 @@ func TestLiveOf(t *testing.T) {
 		}
 	}
 	if _, err := liveOf("go_gc_gogc_percent 50\n"); err == nil {
-		t.Error("a page without the goal is taken")
+		t.Error("a page without the goal is accepted")
 	}
 }
 
@@ -84,7 +84,7 @@ func TestHistogramTotal(t *testing.T) {
 		t.Errorf("got %d, %v, want 150000", got, err)
 	}
 	if _, err := histogramTotal("1234:\n"); err == nil {
-		t.Error("an answer without a total is taken")
+		t.Error("an answer without a total is accepted")
 	}
 }
 

@@ -27,18 +27,17 @@ type Treed interface {
 	Read(s Session, path string, done func(data []byte, err error))
 }
 
-// Watcher is a client that hears of changes.
+// Watcher is a client that receives events of changes.
 type Watcher interface {
-	// Watch sets a data watch or a recursive one for the client, which has a session, and has told called once for each
-	// event.
-	// An error given to told says that there will be no more.
-	Watch(path string, kind tree.WatchKind, told, done func(error))
+	// Watch sets a data watch or a recursive one for the client, which has a session, and calls onEvent once for each
+	// event. An error passed to onEvent means that no more events follow.
+	Watch(path string, kind tree.WatchKind, onEvent, done func(error))
 	// End drops the watcher's connection.
 	End()
 }
 
 // Observed is a Cluster that many clients can watch.
 type Observed interface {
-	// Watchers connects n clients to a server, as many on a connection as the server takes.
+	// Watchers connects n clients to a server, as many on a connection as the server accepts.
 	Watchers(ctx context.Context, server, n int) ([]Watcher, error)
 }

@@ -64,7 +64,7 @@ func (w *writing) send() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.sending {
-		return // whoever sends looks again
+		return // the sending goroutine checks again
 	}
 	w.sending = true
 	for !w.back && w.sent < min(window, len(w.waiting)) {
@@ -81,7 +81,7 @@ func (w *writing) send() {
 	w.sending = false
 }
 
-// answered takes what became of a write that was sent.
+// answered processes the outcome of a write that was sent.
 func (w *writing) answered(of *write, m *holdfastv1.Written, err error) {
 	w.mu.Lock()
 	w.under--
@@ -91,7 +91,7 @@ func (w *writing) answered(of *write, m *holdfastv1.Written, err error) {
 	case err == nil && of.answered: // the kept result of a write that was sent again
 	case err == nil:
 		of.answered, err = true, outcome(m)
-		w.take()
+		w.dropAnswered()
 		finished = append(finished, of)
 	case again:
 		w.back, w.after = true, max(w.after, refused.After)
@@ -111,8 +111,8 @@ func (w *writing) answered(of *write, m *holdfastv1.Written, err error) {
 	w.send()
 }
 
-// take forgets the answered writes that no unanswered one comes before.
-func (w *writing) take() {
+// dropAnswered drops the answered writes before the first unanswered one.
+func (w *writing) dropAnswered() {
 	for len(w.waiting) > 0 && w.waiting[0].answered {
 		w.acked = w.waiting[0].number
 		w.waiting, w.sent = w.waiting[1:], w.sent-1

@@ -20,7 +20,7 @@ type fakeNode struct {
 	answers []func(*holdfastv1.Written, error) // guarded by mu
 }
 
-// all returns what was sent since the last take.
+// all returns what was sent since the last takeSent.
 func (n *fakeNode) all() []*holdfastv1.Write {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -33,8 +33,8 @@ func (n *fakeNode) ask(w *holdfastv1.Write, answered func(*holdfastv1.Written, e
 	n.sent, n.answers = append(n.sent, w), append(n.answers, answered)
 }
 
-// take returns the numbers that were sent since the last call, and what answers them.
-func (n *fakeNode) take() (numbers []uint64, answers []func(*holdfastv1.Written, error)) {
+// takeSent returns the numbers that were sent since the last call, and what answers them.
+func (n *fakeNode) takeSent() (numbers []uint64, answers []func(*holdfastv1.Written, error)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, w := range n.sent {
@@ -59,7 +59,7 @@ func TestWritingKeepsToTheWindow(t *testing.T) {
 			done++
 		})
 	}
-	numbers, answers := n.take()
+	numbers, answers := n.takeSent()
 	if len(numbers) != 256 || numbers[0] != 1 || numbers[255] != 256 {
 		t.Fatalf("sent %v, want 1 to 256", numbers)
 	}
@@ -81,7 +81,7 @@ func TestWritingGoesBack(t *testing.T) {
 		for i := range 3 {
 			w.do(&holdfastv1.Transaction{}, func(err error) { done = append(done, fmt.Sprint(i+1, err)) })
 		}
-		_, answers := n.take()
+		_, answers := n.takeSent()
 		answers[0](effected, nil)
 		answers[1](nil, &RefusedError{After: time.Second})
 		w.do(&holdfastv1.Transaction{}, func(err error) { done = append(done, fmt.Sprint(4, err)) })
@@ -97,7 +97,7 @@ func TestWritingGoesBack(t *testing.T) {
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		acked := n.all()[0].GetAcked()
-		numbers, answers := n.take()
+		numbers, answers := n.takeSent()
 		if !slices.Equal(numbers, []uint64{2, 3, 4}) || acked != 1 {
 			t.Fatalf("sent %v again with acked %d, want 2, 3 and 4 with 1", numbers, acked)
 		}
@@ -125,7 +125,7 @@ func TestWritingBreaks(t *testing.T) {
 	for range 3 {
 		w.do(&holdfastv1.Transaction{}, count)
 	}
-	_, answers := n.take()
+	_, answers := n.takeSent()
 	for _, answer := range answers {
 		answer(nil, broken)
 	}
@@ -135,22 +135,22 @@ func TestWritingBreaks(t *testing.T) {
 	}
 }
 
-func TestStreamTells(t *testing.T) {
+func TestStreamDeliversEvents(t *testing.T) {
 	s := &Stream{}
-	var heard []error
-	s.told = func(err error) { heard = append(heard, err) }
+	var received []error
+	s.onEvent = func(err error) { received = append(received, err) }
 	events := &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Events{
 		Events: &holdfastv1.Events{Events: []*holdfastv1.Event{{}, {}}},
 	}}
 	lost := &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Lost{Lost: &holdfastv1.Lost{Stamp: 9}}}
-	told := &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Progress{Progress: &holdfastv1.Progress{}}}
-	if !s.tells(events) || !s.tells(lost) || !s.tells(told) {
-		t.Error("a message to watches is none")
+	progress := &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Progress{Progress: &holdfastv1.Progress{}}}
+	if !s.deliverEvents(events) || !s.deliverEvents(lost) || !s.deliverEvents(progress) {
+		t.Error("a message of watches is not delivered")
 	}
-	if len(heard) != 3 || heard[0] != nil || heard[1] != nil || heard[2] == nil {
-		t.Errorf("heard %v, want two events and that some are lost", heard)
+	if len(received) != 3 || received[0] != nil || received[1] != nil || received[2] == nil {
+		t.Errorf("received %v, want two events and that some are lost", received)
 	}
-	if s.tells(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Written{}}) {
-		t.Error("an answer is taken for an event")
+	if s.deliverEvents(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Written{}}) {
+		t.Error("an answer is delivered as an event")
 	}
 }

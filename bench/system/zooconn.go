@@ -35,8 +35,8 @@ type zooConn struct {
 	mu sync.Mutex
 	// all are the living sessions; guarded by mu.
 	all map[*zooSession]struct{}
-	// gone is told when the server ends a session's connection; guarded by mu.
-	gone func(sessions int)
+	// onExpired is called when the server ends a session's connection; guarded by mu.
+	onExpired func(sessions int)
 	// watcher is the session of this connection's watches; guarded by mu.
 	watcher *zooSession
 }
@@ -61,11 +61,11 @@ type zooSession struct {
 	waiting, pings []zooAnswer
 	// ended says why nothing can be asked any more; guarded by mu.
 	ended error
-	// told hears of events; guarded by mu.
-	told func(error)
+	// onEvent receives events; guarded by mu.
+	onEvent func(error)
 }
 
-// zooAnswer takes the answer to a request: what follows its header, valid until it returns.
+// zooAnswer processes the answer to a request: what follows its header, valid until it returns.
 type zooAnswer func(body []byte, err error)
 
 // Open opens a session.
@@ -156,7 +156,7 @@ func frame(from io.Reader, into []byte) ([]byte, error) {
 	return into[:n], err
 }
 
-// read gives answers to those that wait for them. ZooKeeper answers in order.
+// read passes answers to the requests that wait for them. ZooKeeper answers in order.
 func (c *zooConn) read(s *zooSession) {
 	var b []byte
 	var err error
@@ -170,25 +170,25 @@ func (c *zooConn) read(s *zooSession) {
 	}
 	c.mu.Lock()
 	delete(c.all, s)
-	tell := c.gone
+	onExpired := c.onExpired
 	c.mu.Unlock()
 	s.end(errors.Join(ErrEnded, err))
-	if tell != nil && c.ctx.Err() == nil {
-		tell(1)
+	if onExpired != nil && c.ctx.Err() == nil {
+		onExpired(1)
 	}
 }
 
 func (s *zooSession) end(why error) {
 	s.mu.Lock()
 	s.ended = why
-	waiting, told := slices.Concat(s.waiting, s.pings), s.told
+	waiting, onEvent := slices.Concat(s.waiting, s.pings), s.onEvent
 	s.waiting, s.pings = nil, nil
 	s.mu.Unlock()
 	for _, answered := range waiting {
 		answered(nil, why)
 	}
-	if told != nil {
-		told(why)
+	if onEvent != nil {
+		onEvent(why)
 	}
 	_ = s.conn.Close()
 }
@@ -200,7 +200,7 @@ func (s *zooSession) received(b []byte) error {
 	}
 	xid, code := int32(binary.BigEndian.Uint32(b)), int32(binary.BigEndian.Uint32(b[12:])) //nolint:gosec // its bits
 	s.mu.Lock()
-	told := s.told
+	onEvent := s.onEvent
 	queue := &s.waiting
 	if xid == zooPingXid {
 		queue = &s.pings
@@ -213,8 +213,8 @@ func (s *zooSession) received(b []byte) error {
 	switch {
 	case answered != nil:
 		answered(b[zooHeader:], zooError(code))
-	case xid == zooEventXid && told != nil:
-		told(nil)
+	case xid == zooEventXid && onEvent != nil:
+		onEvent(nil)
 	}
 	return nil
 }
@@ -274,11 +274,11 @@ func (c *zooConn) TouchOne(held Session, done func(error)) {
 	held.(*zooSession).ask(zooPing, done) //nolint:errcheck // this system's own
 }
 
-// OnExpired is told of each session whose connection the server ends: it does when the session expires.
-func (c *zooConn) OnExpired(tell func(sessions int)) {
+// OnExpired sets a callback for each session whose connection the server ends, as it does when the session expires.
+func (c *zooConn) OnExpired(f func(sessions int)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.gone = tell
+	c.onExpired = f
 }
 
 // End drops all connections.

@@ -94,7 +94,7 @@ func (e *ensemble) mode(ctx context.Context, i int) (string, error) {
 	return "", fmt.Errorf("server %d: %s", i+1, strings.TrimSpace(answer))
 }
 
-// report asks a server for what it says of itself.
+// report asks a server for its report.
 func (e *ensemble) report(ctx context.Context, i int) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

@@ -77,7 +77,7 @@ func newZooLocker(ctx context.Context, address string) (*zooLocker, error) {
 	}
 	l.session = held.(*zooSession) //nolint:errcheck // this system's own
 	l.session.mu.Lock()
-	l.session.told = func(err error) {
+	l.session.onEvent = func(err error) {
 		select {
 		case l.fired <- err:
 		default: // the end of the connection behind an event
@@ -140,7 +140,7 @@ func (l *zooLocker) lock(ctx context.Context) (err error) {
 		// A read sets a watch only where there is an entry.
 		_, err = l.ask(ctx, zooGetData, append(zooBytes(nil, []byte(lockPath+"/"+all[i-1])), 1))
 		if err == nil {
-			err = l.hear(ctx)
+			err = l.waitEvent(ctx)
 		}
 		if err != nil && !errors.Is(err, ErrNoEntry) {
 			return err
@@ -148,8 +148,8 @@ func (l *zooLocker) lock(ctx context.Context) (err error) {
 	}
 }
 
-// hear waits for the event of the watch.
-func (l *zooLocker) hear(ctx context.Context) error {
+// waitEvent waits for the event of the watch.
+func (l *zooLocker) waitEvent(ctx context.Context) error {
 	select {
 	case err := <-l.fired:
 		return err
@@ -163,7 +163,7 @@ func (l *zooLocker) unlock(ctx context.Context) error {
 	return err
 }
 
-func (l *zooLocker) standing(ctx context.Context) (int, error) {
+func (l *zooLocker) queued(ctx context.Context) (int, error) {
 	all, err := l.children(ctx)
 	return len(all), err
 }

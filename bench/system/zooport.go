@@ -12,15 +12,15 @@ type ZooServed interface {
 	Bounded
 	// ZooAddresses are the servers' ports for such clients, in the order of the servers.
 	ZooAddresses() []string
-	// ZooTimeout is the timeout that the session of a client has that was told a timeout.
-	ZooTimeout(told time.Duration) time.Duration
+	// ZooTimeout is the timeout of the session of a client to which the server has granted one.
+	ZooTimeout(granted time.Duration) time.Duration
 }
 
 // ZooAddresses are the servers' ports.
 func (e *ensemble) ZooAddresses() []string { return e.addresses }
 
-// ZooTimeout is what the client was told.
-func (*ensemble) ZooTimeout(told time.Duration) time.Duration { return told }
+// ZooTimeout is the granted timeout.
+func (*ensemble) ZooTimeout(granted time.Duration) time.Duration { return granted }
 
 // ZooPort is a build of Holdfast, spoken to as ZooKeeper's clients do, at the port for them.
 type ZooPort struct{ Holdfast }
@@ -51,8 +51,8 @@ func (n *zooNodes) ZooAddresses() []string {
 	return all
 }
 
-// ZooTimeout is 7/6 of what the client was told (Z4).
-func (*zooNodes) ZooTimeout(told time.Duration) time.Duration { return told * 7 / 6 }
+// ZooTimeout is 7/6 of the granted timeout (Z4).
+func (*zooNodes) ZooTimeout(granted time.Duration) time.Duration { return granted * 7 / 6 }
 
 // Connect makes a client whose sessions are at one node. Each session is a connection.
 func (n *zooNodes) Connect(ctx context.Context, server int) (Conn, error) {

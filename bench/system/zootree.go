@@ -85,7 +85,7 @@ func zooData(answer []byte) ([]byte, error) {
 }
 
 // Watch sets a watch with a session that this connection opens for its watches. The watch of data comes with a read.
-func (c *zooConn) Watch(path string, kind tree.WatchKind, told, done func(error)) {
+func (c *zooConn) Watch(path string, kind tree.WatchKind, onEvent, done func(error)) {
 	c.mu.Lock()
 	s := c.watcher
 	c.mu.Unlock()
@@ -98,18 +98,18 @@ func (c *zooConn) Watch(path string, kind tree.WatchKind, told, done func(error)
 			c.mu.Lock()
 			c.watcher = held.(*zooSession) //nolint:errcheck // this system's own
 			c.mu.Unlock()
-			c.Watch(path, kind, told, done)
+			c.Watch(path, kind, onEvent, done)
 		})
 		return
 	}
 	s.mu.Lock()
-	s.told = told
+	s.onEvent = onEvent
 	s.mu.Unlock()
-	asked, b := int32(zooGetData), append(zooBytes(nil, []byte(path)), 1)
+	code, b := int32(zooGetData), append(zooBytes(nil, []byte(path)), 1)
 	if kind == tree.WatchRecursive {
-		asked, b = zooAddWatch, zooInts(zooBytes(nil, []byte(path)), zooRecursive)
+		code, b = zooAddWatch, zooInts(zooBytes(nil, []byte(path)), zooRecursive)
 	}
-	s.request(asked, b, func(_ []byte, err error) { done(err) })
+	s.request(code, b, func(_ []byte, err error) { done(err) })
 }
 
 // Watchers makes clients of a server. A client is a connection.

@@ -35,7 +35,7 @@ func TestZooAnswersAndEvents(t *testing.T) {
 	var read []byte
 	var failed, pinged error
 	events := 0
-	s.told = func(error) { events++ }
+	s.onEvent = func(error) { events++ }
 	c.Read(s, "/a", func(data []byte, err error) { read = append(data[:0:0], data...) })
 	c.Read(s, "/b", func(_ []byte, err error) { failed = err })
 	pinged = io.EOF
@@ -55,11 +55,11 @@ func TestZooAnswersAndEvents(t *testing.T) {
 		t.Errorf("ping %v, read %q, then %v, %d events; want none, hi, no entry, 1", pinged, read, failed, events)
 	}
 	if err := s.received(make([]byte, 15)); err == nil {
-		t.Error("half a header is taken")
+		t.Error("half a header is accepted")
 	}
 	s.end(ErrEnded)
 	if events != 2 {
-		t.Error("a watcher does not hear of the end")
+		t.Error("a watcher does not get the end of the connection")
 	}
 	for range sent { // until the pipe is closed
 	}
@@ -77,7 +77,7 @@ func TestZooData(t *testing.T) {
 	}
 	for _, bad := range [][]byte{nil, {0, 0, 0, 5, 1}} {
 		if _, err := zooData(bad); err == nil {
-			t.Errorf("%x is taken for data", bad)
+			t.Errorf("%x is accepted as data", bad)
 		}
 	}
 }
