@@ -18,24 +18,24 @@ var judges = []string{"admission", "durability", "liveness", "recipes"}
 //
 //nolint:gochecknoglobals // a table that nothing changes
 var kinds = map[string]string{
-	"access":                   "a role that was refused one call, and asked through another",
+	"access":                   "a role that is refused one call and allowed another with the same effect",
 	"agreement":                "replicas that differ; a follower that never catches up; an entry committed and not yet applied",
 	"callbacks and goroutines": "a callback that blocks; a reader that never reads; a result after its caller gave up",
 	"files":                    "an empty file; a directory that was removed under a running node",
-	"limits":                   "a bound that strangers share; a count that differs from what is kept; a rate below what users need",
-	"links":                    "a thin link on which a batch misses its deadline; an address that now belongs to another",
-	"load":                     "everybody at once, and again at once; 100,000 expiries in one instant; a recovery that runs into a limit",
+	"limits":                   "a bound shared by unrelated clients; a count that differs from what is kept; a rate below what users need",
+	"links":                    "a thin link on which a batch misses its deadline; an address that another host has now",
+	"load":                     "all clients at once, and all retries at once; 100,000 expiries in one instant; a recovery that runs into a limit",
 	"order and identity":       "an event before its answer; a late answer to an older attempt; two take-overs in turn; a forgotten repeat",
-	"partial failure":          "one full or hung disk; a leader that hears nobody and is heard",
+	"partial failure":          "one full or hung disk; a leader that others receive and that receives nothing",
 	"people":                   "a setting that differs between nodes; a node replaced before the last one has caught up",
 	"processes":                "a process that is stopped again and again, each time for less than the limit",
-	"re-creation and rollback": "a node on an older copy of its directory; a cluster made anew under living clients",
+	"re-creation and rollback": "a node on an older copy of its directory; a cluster created again under running clients",
 	"sizes":                    "a message above what the next hop accepts; a count in bounds and bytes out of bounds",
-	"strangers":                "any bytes on any port; absurd terms and incarnations; a member's name without its key",
-	"the case nobody measured": "one client, many at once, an idle cluster: cost that no test looked at",
-	"syncs":                    "a log that answers before the disk has what it was told to write",
-	"time":                     "memory, files and names that are never given back",
-	"votes":                    "a vote that is kept in memory alone, and given again after a restart",
+	"untrusted input":          "any bytes on any port; absurd terms and incarnations; a member's name without its key",
+	"unmeasured cost":          "the cost of one client, of many at once, and of an idle cluster",
+	"syncs":                    "a log that acknowledges before the disk has synced",
+	"time":                     "memory, files and names that are never released",
+	"votes":                    "a vote that is kept in memory alone, and cast again after a restart",
 }
 
 var numbered = regexp.MustCompile(`^[A-Z][0-9]+$`)
