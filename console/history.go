@@ -90,13 +90,13 @@ type statusKey struct {
 	ready              bool
 	because, warning   string
 	frozen, isDraining bool
-	aside              string
+	excluded           string
 }
 
 func statusKeyOf(s clientport.NodeStatus) statusKey {
 	return statusKey{
 		s.Role, s.Term, s.Leader, s.Ready, withoutNumbers(s.NotReadyBecause), withoutNumbers(s.Warning), s.Frozen > 0,
-		s.Drain != nil, fmt.Sprint(s.Aside),
+		s.Drain != nil, fmt.Sprint(s.Excluded),
 	}
 }
 
@@ -155,7 +155,7 @@ const leaderSettleTime = 10 * time.Second
 
 // peerReports compares the leaders' reports about other nodes. The zero value is ready.
 type peerReports struct {
-	reported session.Aside
+	reported session.Excluded
 	leader   session.Node
 	term     uint64
 	// since is when the current leader was first seen in its term.
@@ -187,10 +187,10 @@ func (o *peerReports) entries(now time.Time, s clientport.NodeStatus) (entries [
 		})
 		hidden = append(hidden, current...)
 	}
-	each(&o.reported.Unreachable, s.Aside.Unreachable, problem, "Node %d is unreachable from the leader.",
+	each(&o.reported.Unreachable, s.Excluded.Unreachable, problem, "Node %d is unreachable from the leader.",
 		"Node %d is reachable again.")
-	each(&o.reported.Draining, s.Aside.Draining, notice, "Node %d is draining.", "Node %d is no longer draining.")
-	each(&o.reported.Full, s.Aside.Full, problem, "Node %d has a full disk: its clients move to other nodes.",
+	each(&o.reported.Draining, s.Excluded.Draining, notice, "Node %d is draining.", "Node %d is no longer draining.")
+	each(&o.reported.Full, s.Excluded.Full, problem, "Node %d has a full disk: its clients move to other nodes.",
 		"Node %d has free disk space again.")
 	return entries
 }

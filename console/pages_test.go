@@ -84,12 +84,12 @@ func TestAFreezeAddsOneEvent(t *testing.T) {
 	}
 }
 
-// statusAt is a status at a check: the time, the leader, and the members that the leader's report sets aside.
+// statusAt is a status at a check: the time, the leader, and the members that the leader's report excludes.
 type statusAt struct {
-	at     int
-	leader session.Node
-	term   uint64
-	aside  session.Aside
+	at       int
+	leader   session.Node
+	term     uint64
+	excluded session.Excluded
 }
 
 // eventsAfter returns the events that a console on node 1 derives from statuses, and how often it notifies its pages.
@@ -99,7 +99,7 @@ func eventsAfter(t *testing.T, statuses ...statusAt) (texts []string, notified i
 	var s clientport.NodeStatus
 	c := &Console{events: newEventLog("p"), history: newHistory(), nodeStatus: func() clientport.NodeStatus { return s }}
 	for _, w := range slices.Concat([]statusAt{{at: -100, leader: 2, term: 1}, {at: -99, leader: 2, term: 1}}, statuses) {
-		s = clientport.NodeStatus{Node: 1, Leader: w.leader, Term: w.term, Ready: true, Aside: w.aside}
+		s = clientport.NodeStatus{Node: 1, Leader: w.leader, Term: w.term, Ready: true, Excluded: w.excluded}
 		c.checkStatus(time.Unix(int64(w.at), 0))
 	}
 	for _, one := range slices.Backward(c.history.newestFirst()) {
@@ -112,12 +112,12 @@ func eventsAfter(t *testing.T, statuses ...statusAt) (texts []string, notified i
 // disk.
 func TestEventsOfOtherNodes(t *testing.T) {
 	texts, notified := eventsAfter(t,
-		statusAt{1, 2, 1, session.Aside{Unreachable: []session.Node{3}}},
-		statusAt{2, 2, 1, session.Aside{Unreachable: []session.Node{3}}},
-		statusAt{3, 2, 1, session.Aside{Draining: []session.Node{1, 2}}},
-		statusAt{4, 2, 1, session.Aside{Draining: []session.Node{1}}},
-		statusAt{5, 2, 1, session.Aside{Full: []session.Node{1, 3}}},
-		statusAt{6, 2, 1, session.Aside{}},
+		statusAt{1, 2, 1, session.Excluded{Unreachable: []session.Node{3}}},
+		statusAt{2, 2, 1, session.Excluded{Unreachable: []session.Node{3}}},
+		statusAt{3, 2, 1, session.Excluded{Draining: []session.Node{1, 2}}},
+		statusAt{4, 2, 1, session.Excluded{Draining: []session.Node{1}}},
+		statusAt{5, 2, 1, session.Excluded{Full: []session.Node{1, 3}}},
+		statusAt{6, 2, 1, session.Excluded{}},
 	)
 	want := []string{
 		"Node 3 is unreachable from the leader.true", "Node 3 is reachable again.false",
@@ -137,20 +137,20 @@ func TestEventsOfOtherNodes(t *testing.T) {
 // A problem that the leader's report leaves out right after an election, or without a leader, is not over. Nor is a
 // node's earlier problem when the node also becomes unreachable.
 func TestEventsOfOtherNodesAcrossAnElection(t *testing.T) {
-	unreachable, full := session.Aside{Unreachable: []session.Node{3}}, session.Aside{Full: []session.Node{4}}
-	both := session.Aside{Unreachable: []session.Node{3}, Full: []session.Node{4}}
+	unreachable, full := session.Excluded{Unreachable: []session.Node{3}}, session.Excluded{Full: []session.Node{4}}
+	both := session.Excluded{Unreachable: []session.Node{3}, Full: []session.Node{4}}
 	texts, _ := eventsAfter(t,
 		statusAt{1, 2, 1, both},
-		statusAt{2, 0, 1, session.Aside{}}, // no leader
-		statusAt{3, 5, 2, session.Aside{}}, // no node has answered it yet
+		statusAt{2, 0, 1, session.Excluded{}}, // no leader
+		statusAt{3, 5, 2, session.Excluded{}}, // no node has answered it yet
 		statusAt{4, 5, 2, unreachable},
-		statusAt{5, 5, 2, session.Aside{Unreachable: []session.Node{3, 4}}},
+		statusAt{5, 5, 2, session.Excluded{Unreachable: []session.Node{3, 4}}},
 		statusAt{6, 5, 2, both},
 		statusAt{14, 5, 2, both},
 		statusAt{15, 5, 2, full},
-		statusAt{16, 5, 2, session.Aside{Unreachable: []session.Node{4}}},
+		statusAt{16, 5, 2, session.Excluded{Unreachable: []session.Node{4}}},
 		statusAt{17, 5, 2, full},
-		statusAt{18, 5, 2, session.Aside{}},
+		statusAt{18, 5, 2, session.Excluded{}},
 	)
 	var of []string
 	for _, what := range texts {

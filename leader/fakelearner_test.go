@@ -120,7 +120,7 @@ func prompt(b *session.Heartbeat) *session.Answer { return answer(b.Round) }
 // answer returns a whole answer of a relay that never stalled and has applied every attachment.
 func answer(round uint64, touches ...session.Touch) *session.Answer {
 	return &session.Answer{
-		Round: round, Term: term, Attachment: 1 << 40, VouchAge: forever, ProcessAge: forever,
+		Round: round, Term: term, Attachment: 1 << 40, StallAge: forever, ProcessAge: forever,
 		Touches: session.AppendTouches(nil, touches), Last: true,
 	}
 }

@@ -125,7 +125,7 @@ func TestFillRemainingAfterAStall(t *testing.T) {
 		w.at(time.Second)
 		m.replies(func(b *session.Heartbeat) *session.Answer {
 			a := answer(b.Round)
-			a.VouchAge, a.Credit = w.now()-600*ms, 200*ms
+			a.StallAge, a.Credit = w.now()-600*ms, 200*ms
 			return a
 		})
 		w.at(1500 * ms)

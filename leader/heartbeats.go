@@ -277,7 +277,7 @@ func (h *heartbeats) send(s *stream) *session.Heartbeat {
 		Processed: h.rounds.known(s),
 		VotesFrom: h.rounds.votesFrom(s, now), Compare: h.rounds.comparison.index, Compared: h.rounds.comparison.found,
 		Interval: h.pace.interval(), AppliedElsewhere: h.rounds.appliedElsewhere(s),
-		Aside: h.rounds.aside(now), DisksFull: h.rounds.disksFull(now),
+		Excluded: h.rounds.excluded(now), DisksFull: h.rounds.disksFull(now),
 	}
 }
 

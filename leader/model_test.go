@@ -111,8 +111,8 @@ func (r *rules) due(s *rule) time.Duration {
 
 // stalled processes the stalls that an answer reports.
 func (n *node) stalled(a *session.Answer, now time.Duration) {
-	if a.Credit > n.credit && now >= a.VouchAge {
-		end := now - a.VouchAge
+	if a.Credit > n.credit && now >= a.StallAge {
+		end := now - a.StallAge
 		if i := len(n.stalls); i > 0 {
 			end = max(end, n.stalls[i-1].end)
 		}
@@ -375,7 +375,7 @@ func (w *world) answers(t *rapid.T, r *rules, m *member) {
 		a.ProcessAge = time.Duration(rapid.IntRange(0, 3000).Draw(t, "process")) * ms
 	}
 	if n := r.nodes[m.hello.Node]; len(n.stalls) < 40 && rapid.IntRange(0, 6).Draw(t, "stalled") == 0 {
-		a.VouchAge = time.Duration(rapid.IntRange(0, 1500).Draw(t, "vouch")) * ms
+		a.StallAge = time.Duration(rapid.IntRange(0, 1500).Draw(t, "vouch")) * ms
 		a.Credit = n.credit + time.Duration(rapid.IntRange(1, 3000).Draw(t, "credit"))*ms
 	} else {
 		a.Credit = n.credit

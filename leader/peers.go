@@ -8,8 +8,8 @@ import (
 	"holdfast/session"
 )
 
-// asideAfter is the number of intervals that a member has for its first answer in a term.
-const asideAfter = 3
+// firstAnswerIntervals is the number of intervals that a member has for its first answer in a term.
+const firstAnswerIntervals = 3
 
 // Peer is a term's knowledge of one member of the newest configuration.
 type Peer struct {
@@ -49,32 +49,32 @@ func (r *rounds) peers(now time.Duration) []Peer {
 	return all
 }
 
-// aside returns the members to which no client should go at now, by node. It excludes members that have not answered
-// yet right after an election, because their silence is normal then.
-func (r *rounds) aside(now time.Duration) (a session.Aside) {
-	young := now < asideAfter*r.pace.interval()
+// excluded returns the members to which no client should go at now, by node. It leaves out members that have not
+// answered yet right after an election, because their silence is normal then.
+func (r *rounds) excluded(now time.Duration) (e session.Excluded) {
+	young := now < firstAnswerIntervals*r.pace.interval()
 	for node, m := range r.members {
 		switch {
 		case !m.present, young && m.answered == nil:
 		case !r.responsive(m, now):
-			a.Unreachable = append(a.Unreachable, node)
+			e.Unreachable = append(e.Unreachable, node)
 		case m.report.draining:
-			a.Draining = append(a.Draining, node)
+			e.Draining = append(e.Draining, node)
 		case m.report.full:
-			a.Full = append(a.Full, node)
+			e.Full = append(e.Full, node)
 		}
 	}
-	slices.Sort(a.Unreachable)
-	slices.Sort(a.Draining)
-	slices.Sort(a.Full)
-	return a
+	slices.Sort(e.Unreachable)
+	slices.Sort(e.Draining)
+	slices.Sort(e.Full)
+	return e
 }
 
 // disksFull reports whether every node must refuse requests that add to the log: voters have full disks, and the
 // responsive voters with free disks are no quorum (O5). Right after an election a voter that has not answered yet
 // counts as one with a free disk.
 func (r *rounds) disksFull(now time.Duration) bool {
-	young := now < asideAfter*r.pace.interval()
+	young := now < firstAnswerIntervals*r.pace.interval()
 	voters, free, full := 0, 0, 0
 	for _, m := range r.members {
 		switch {

@@ -65,7 +65,7 @@ func TestO5NoRoom(t *testing.T) {
 	if r.disksFull(0) {
 		t.Error("the disks of observers have every node refuse")
 	}
-	if got := r.aside(time.Minute); !slices.Equal(got.Full, []session.Node{2, 3}) {
+	if got := r.excluded(time.Minute); !slices.Equal(got.Full, []session.Node{2, 3}) {
 		t.Errorf("no client is sent to %+v, want not to the observers with full disks", got)
 	}
 }

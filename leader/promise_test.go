@@ -174,7 +174,7 @@ func TestS1NeedsGoodRounds(t *testing.T) {
 }
 
 // S1: refused touches are named once, in the heartbeat after their answer.
-func TestS1NotTaken(t *testing.T) {
+func TestS1RefusedTouches(t *testing.T) {
 	late(t, func(w *world) {
 		w.has(4, 2)
 		w.has(5, 3)
@@ -235,7 +235,7 @@ func TestS1EndedStream(t *testing.T) {
 }
 
 // S1: a learner with too many refused and unconfirmed touches loses its stream.
-func TestS1NotTakenBounded(t *testing.T) {
+func TestS1RefusedTouchesAreBounded(t *testing.T) {
 	trio(t, func(w *world) {
 		m := w.join(3, nil)
 		defer w.run()()

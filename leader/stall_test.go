@@ -41,7 +41,7 @@ func (h *hiccuping) says(b *session.Heartbeat, touches ...session.Touch) *sessio
 	a := answer(b.Round, touches...)
 	if now := h.w.now(); now >= h.from+h.lasts {
 		ago := now - h.from - h.lasts
-		for a.VouchAge, a.Credit = ago%h.every, 0; ago >= 0; ago -= h.every {
+		for a.StallAge, a.Credit = ago%h.every, 0; ago >= 0; ago -= h.every {
 			a.Credit += h.lasts + min(grace, h.every-h.lasts)
 		}
 	}
@@ -86,7 +86,7 @@ func TestE1StallBeforeTheTouch(t *testing.T) {
 				return answer(b.Round)
 			}
 			a := answer(b.Round, session.Touch{ID: 5, Age: w.now() - 1600*ms})
-			a.VouchAge, a.Credit = w.now()-1500*ms, time.Second
+			a.StallAge, a.Credit = w.now()-1500*ms, time.Second
 			if b.Round > 6 {
 				a.Touches = nil
 			}
@@ -111,7 +111,7 @@ func TestE1GraceAfterAStall(t *testing.T) {
 		w.alive(5)
 		stalled := func(b *session.Heartbeat) *session.Answer {
 			a := answer(b.Round)
-			a.VouchAge, a.Credit = w.now()-4700*ms, 1
+			a.StallAge, a.Credit = w.now()-4700*ms, 1
 			return a
 		}
 		h.replies(stalled)
@@ -131,7 +131,7 @@ func TestE1CreditIsBounded(t *testing.T) {
 				a = answer(b.Round, session.Touch{ID: 5})
 			}
 			if w.now() >= 2*time.Second {
-				a.VouchAge, a.Credit = w.now()-2*time.Second, 366*24*time.Hour
+				a.StallAge, a.Credit = w.now()-2*time.Second, 366*24*time.Hour
 			}
 			return a
 		})
@@ -166,12 +166,12 @@ func TestE1CreditOfAStreamAndOfAProcess(t *testing.T) {
 						a = answer(b.Round, session.Touch{ID: 5})
 					}
 					if w.now() >= 3000*ms {
-						a.VouchAge, a.Credit = w.now()-3000*ms, 600*ms+grace
+						a.StallAge, a.Credit = w.now()-3000*ms, 600*ms+grace
 					}
 					if tt.hello.Incarnation == 2 && w.now() > 3500*ms {
-						a.ProcessAge, a.VouchAge, a.Credit = w.now()-3500*ms, w.now()-3500*ms, 0
+						a.ProcessAge, a.StallAge, a.Credit = w.now()-3500*ms, w.now()-3500*ms, 0
 						if stalled := 4400 * ms; w.now() > stalled {
-							a.VouchAge, a.Credit = w.now()-stalled, 600*ms+grace
+							a.StallAge, a.Credit = w.now()-stalled, 600*ms+grace
 						}
 					}
 					return a
@@ -194,9 +194,9 @@ func TestE1StallBeforeTheTerm(t *testing.T) {
 		w.has(5, 3)
 		w.join(3, func(b *session.Heartbeat) *session.Answer {
 			a := answer(b.Round)
-			a.VouchAge, a.Credit = w.now()+10*ms, time.Minute
+			a.StallAge, a.Credit = w.now()+10*ms, time.Minute
 			if w.now() >= time.Second { // another stall
-				a.VouchAge, a.Credit = w.now()-time.Second, time.Minute+100*ms
+				a.StallAge, a.Credit = w.now()-time.Second, time.Minute+100*ms
 			}
 			return a
 		})

@@ -27,7 +27,7 @@ func (s *stalls) recordAnswer(from session.Hello, a *session.Answer, now, grace 
 	}
 	more := min(a.Credit-s.credit, now-s.received+grace)
 	s.credit, s.received = max(s.credit, a.Credit), now
-	if end := now - a.VouchAge; more > 0 && end >= 0 {
+	if end := now - a.StallAge; more > 0 && end >= 0 {
 		s.known = s.known.With(end, more, grace) // ignores a stall that ended before the term (E1)
 	}
 }

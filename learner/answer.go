@@ -80,7 +80,7 @@ func (w *answerer) pack(touches []sweptTouch, now time.Duration) *session.Answer
 	packed := session.AppendTouches(make([]byte, 0, len(w.packed)+len(w.packed)/8), w.sorted)
 	w.packed = packed
 	a := &session.Answer{Term: w.view.Term(), Touches: packed}
-	a.VouchAge, a.ProcessAge, a.Credit = w.clock.stalls.ages(now)
+	a.StallAge, a.ProcessAge, a.Credit = w.clock.stalls.ages(now)
 	return a
 }
 

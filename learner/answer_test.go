@@ -56,7 +56,7 @@ func TestR2AnswersWithWhatTheNodeReadsThen(t *testing.T) {
 			time.Sleep(time.Second)
 			a := l.beat(session.Heartbeat{})
 			if a.Term != term || a.Attachment != 10*term || a.Round != l.round ||
-				a.VouchAge != time.Since(w.server.clock.base) || a.ProcessAge != a.VouchAge || a.Credit != 0 {
+				a.StallAge != time.Since(w.server.clock.base) || a.ProcessAge != a.StallAge || a.Credit != 0 {
 				t.Errorf("answer to round %d: %+v, want term %d and h %d as they are now", l.round, a.Answer, term,
 					10*term)
 			}
@@ -153,8 +153,8 @@ func TestT4AgesCountToTheTakingOfTheTable(t *testing.T) {
 		w.view.onAttachment = func() { time.Sleep(interval) }
 		got := l.beat(session.Heartbeat{})
 		w.view.onAttachment = nil
-		if got.touches[1] != 3*time.Second || got.VouchAge != 3*time.Second {
-			t.Errorf("the age is %v, and the node vouches for %v; want 3s both", got.touches[1], got.VouchAge)
+		if got.touches[1] != 3*time.Second || got.StallAge != 3*time.Second {
+			t.Errorf("the age is %v, and the node vouches for %v; want 3s both", got.touches[1], got.StallAge)
 		}
 	})
 }
@@ -164,13 +164,13 @@ func TestE1IsLookedAtAgainWhileAnswering(t *testing.T) {
 		w := newWorld(t)
 		l := w.follow()
 		time.Sleep(20 * interval)
-		if got := l.beat(session.Heartbeat{}).VouchAge; got != 20*interval {
+		if got := l.beat(session.Heartbeat{}).StallAge; got != 20*interval {
 			t.Errorf("vouches for %v, want %v since the start", got, 20*interval)
 		}
 		w.stall(2 * interval)
 		got := l.beat(session.Heartbeat{})
-		if got.VouchAge != 0 || got.ProcessAge != 20*interval || got.Credit != (2+session.GraceIntervals)*interval {
-			t.Errorf("after a stall the node vouches for %v, runs for %v and is credited with %v", got.VouchAge,
+		if got.StallAge != 0 || got.ProcessAge != 20*interval || got.Credit != (2+session.GraceIntervals)*interval {
+			t.Errorf("after a stall the node vouches for %v, runs for %v and is credited with %v", got.StallAge,
 				got.ProcessAge, got.Credit)
 		}
 	})

@@ -135,12 +135,12 @@ func ServedBy(s *Server) (all Served) {
 	return all
 }
 
-// Aside returns the members to which the leader wants no client sent; false before the first heartbeat.
-func (s *Server) Aside() (session.Aside, bool) {
-	if a := s.beats.aside.Load(); a != nil {
+// Excluded returns the members to which the leader wants no client sent; false before the first heartbeat.
+func (s *Server) Excluded() (session.Excluded, bool) {
+	if a := s.beats.excluded.Load(); a != nil {
 		return *a, true
 	}
-	return session.Aside{}, false
+	return session.Excluded{}, false
 }
 
 // globals returns the number of global sessions served through c.

@@ -20,8 +20,8 @@ type heartbeats struct {
 	// the interval in force. Both are atomic because every answer to a client carries the mode that follows from them.
 	// newest is written with mu held.
 	newest, pace atomic.Int64
-	// aside are the members to which no client is sent, from the newest heartbeat; nil before the first.
-	aside atomic.Pointer[session.Aside]
+	// excluded are the members to which no client is sent, from the newest heartbeat; nil before the first.
+	excluded atomic.Pointer[session.Excluded]
 	// disksFull makes every node refuse requests that add to the log. It is from the newest heartbeat of the present
 	// leader (O5 full disks).
 	disksFull atomic.Bool
@@ -60,7 +60,7 @@ func (h *heartbeats) record(term uint64, beat *session.Heartbeat) bool {
 	now := time.Now()
 	h.attachment = max(h.attachment, beat.Attachment)
 	h.votesFrom = beat.VotesFrom
-	h.aside.Store(&beat.Aside)
+	h.excluded.Store(&beat.Excluded)
 	h.disksFull.Store(beat.DisksFull)
 	h.elsewhere.Store(max(h.elsewhere.Load(), beat.AppliedElsewhere))
 	h.target.note(reached{h.attachment, beat.Compare}, now, h.interval())

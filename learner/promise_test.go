@@ -80,7 +80,7 @@ func TestS1NoTouchIsNewerThanItself(t *testing.T) {
 	})
 }
 
-func TestS1NotTakenIsNotConfirmedInPart(t *testing.T) {
+func TestS1RefusedTouchesAreNotConfirmedInPart(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := inPart(t)
 		w.leader.beat(session.Heartbeat{Confirmed: 2, Processed: 3, RejectedTouches: []session.ID{1}})
@@ -215,7 +215,7 @@ func TestS3ATokenWaitsForItsConfirmation(t *testing.T) {
 	})
 }
 
-func TestS1NotTakenIsNotConfirmed(t *testing.T) {
+func TestS1RefusedTouchesAreNotConfirmed(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := reported(t, 2)
 		w.leader.beat(session.Heartbeat{Confirmed: 2, RejectedTouches: []session.ID{1}})
@@ -296,7 +296,7 @@ func TestS5ASuspendedMachineDropsPromises(t *testing.T) {
 		w.suspend(aheadLimit + 1)
 		l.beat(session.Heartbeat{Confirmed: 1})
 		w.promisesNothing("after a suspension")
-		if got := l.beat(session.Heartbeat{}).VouchAge; got != 0 {
+		if got := l.beat(session.Heartbeat{}).StallAge; got != 0 {
 			t.Errorf("vouches for %v after a suspension, want 0", got)
 		}
 		l.beat(session.Heartbeat{Confirmed: 3})

@@ -19,18 +19,18 @@ func TestE1StallsByTheShorterInterval(t *testing.T) {
 				l.beat(session.Heartbeat{Good: 1, Interval: told})
 				begin := time.Now()
 				time.Sleep(10*interval + 1)
-				if got := l.beat(session.Heartbeat{Good: 2, Interval: told}); got.VouchAge != time.Since(begin) ||
+				if got := l.beat(session.Heartbeat{Good: 2, Interval: told}); got.StallAge != time.Since(begin) ||
 					got.Credit != 0 {
 					t.Errorf("without a stall the node vouches for %v and is credited with %v, want %v and 0",
-						got.VouchAge,
+						got.StallAge,
 						got.Credit, time.Since(begin))
 				}
 				w.stall(stall)
 				got := l.beat(session.Heartbeat{Good: 3, Interval: told})
-				if want := stall + session.GraceIntervals*min(told, interval); got.VouchAge != 0 || got.Credit != want {
+				if want := stall + session.GraceIntervals*min(told, interval); got.StallAge != 0 || got.Credit != want {
 					t.Errorf("after a stall of %v the node vouches for %v and is credited with %v, want 0 and %v",
 						stall,
-						got.VouchAge, got.Credit, want)
+						got.StallAge, got.Credit, want)
 				}
 			})
 		})

@@ -15,16 +15,16 @@ import (
 // quickly is how long a quick election takes on the network of these tests, with a margin.
 const quickly = 60 * time.Millisecond
 
-// elections returns how often nodes looked after the leader, and stood at once.
-func (c *testCluster) elections() (looks, stood uint64) {
+// elections returns how often nodes probed the leader and started an election, together.
+func (c *testCluster) elections() (probes, started uint64) {
 	for _, n := range c.nodes {
 		if n.Node != nil {
 			did := n.voter.Stats()
-			looks += did.Probes
-			stood += did.Started
+			probes += did.Probes
+			started += did.Started
 		}
 	}
-	return looks, stood
+	return probes, started
 }
 
 // settled waits until every node serves, and a little longer than a new term binds its voters. It returns the leader
@@ -80,7 +80,7 @@ func TestF4TheLeadersProcessEnds(t *testing.T) {
 					}
 					_, after := c.elections()
 					if got := leads.view.Term(); got != term+1 || after != before+1 {
-						t.Errorf("term %d after %d, stood %d times; want the next, once", got, term, after-before)
+						t.Errorf("term %d after %d, %d elections; want the next, by one", got, term, after-before)
 					}
 					for _, n := range c.others(old) {
 						c.eventually("an open through "+n.name, quickly, func() bool {
@@ -127,7 +127,7 @@ func TestF1TheLeaderStartsAgainAtOnce(t *testing.T) {
 		c.start(old)
 		leads, _ := c.another(300*time.Millisecond, old)
 		if _, after := c.elections(); leads == nil || leads.view.Term() != term+1 || after != before+1 {
-			t.Errorf("stood %d times", after-before)
+			t.Errorf("%d elections, want one", after-before)
 		}
 	})
 }
@@ -145,9 +145,9 @@ func TestF1ResetsDeposeNobody(t *testing.T) {
 			}
 			time.Sleep(500 * time.Millisecond)
 		}
-		looks, stood := c.elections()
-		if looks-before < 40 || stood != 0 {
-			t.Errorf("looked %d times and stood %d times, want many looks", looks-before, stood)
+		probes, started := c.elections()
+		if probes-before < 40 || started != 0 {
+			t.Errorf("%d probes and %d elections, want many probes and no election", probes-before, started)
 		}
 		if got := leads.view.Term(); got != term || !leads.Leads() {
 			t.Errorf("term %d after %d: a living leader was deposed", got, term)
@@ -174,8 +174,8 @@ func TestF2OneVotersEvidenceIsNotEnough(t *testing.T) {
 			c.Admit(one.name, leads.name)
 			time.Sleep(20 * time.Second)
 		}
-		if _, stood := c.elections(); stood != 0 || leads.view.Term() != term || !leads.Leads() {
-			t.Errorf("stood %d times, term %d after %d: a living leader was deposed", stood, leads.view.Term(), term)
+		if _, started := c.elections(); started != 0 || leads.view.Term() != term || !leads.Leads() {
+			t.Errorf("%d elections, term %d after %d: a living leader was deposed", started, leads.view.Term(), term)
 		}
 	})
 }

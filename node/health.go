@@ -80,7 +80,7 @@ func (n *Node) newResources() *health.Resources {
 	return health.NewResources(health.ResourcesConfig{
 		Logger: n.options.Logger, Pulse: n.pulse, Interval: n.cfg.Sessions.HeartbeatInterval,
 		Dir: n.dir.Path(), DiskLimit: n.cfg.Resources.DiskLimit, Memory: n.options.Memory, Measures: n.options.Platform.Measures,
-		DisksFull: n.server.DisksFull, FullDisks: func() []session.Node { a, _ := n.server.Aside(); return a.Full },
+		DisksFull: n.server.DisksFull, FullDisks: func() []session.Node { e, _ := n.server.Excluded(); return e.Full },
 		Limiter: n.ports.Limiter(), DiskChanged: n.drain.DiskChanged,
 	})
 }

@@ -46,7 +46,7 @@ func (n *Node) peerDial(address string) dial.PeerConfig {
 // glance returns what the console shows of this node.
 func (n *Node) glance() clientport.NodeStatus {
 	s, _ := n.Status(context.Background()) //nolint:forbidigo // it does not fail, and waits for nothing
-	s.Aside, _ = n.server.Aside()
+	s.Excluded, _ = n.server.Excluded()
 	return s
 }
 

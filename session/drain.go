@@ -46,8 +46,8 @@ func (e *DrainRefusedError) Error() string {
 // Is makes e an [ErrDrainRefused].
 func (e *DrainRefusedError) Is(target error) bool { return target == ErrDrainRefused }
 
-// Aside are the members of a cluster to which no client is sent, as far as the leader knows.
-type Aside struct {
+// Excluded are the members of a cluster to which no client is sent, as far as the leader knows.
+type Excluded struct {
 	// Unreachable are the unresponsive members, Draining the members that are being drained, and Full the other members
 	// with full disks (O5). Clients move to a node of Full only if no other node is left.
 	Unreachable, Draining, Full []Node

@@ -52,8 +52,8 @@ type Heartbeat struct {
 	Committed uint64
 	// AppliedElsewhere is the highest index that a voter other than the receiving node has reported as applied.
 	AppliedElsewhere uint64
-	// Aside are the members to which no client is sent.
-	Aside Aside
+	// Excluded are the members to which no client is sent.
+	Excluded Excluded
 	// DisksFull makes every node refuse opens and writes of the tree: the voters with space on their disks are no
 	// quorum (O5 full disks).
 	DisksFull bool
@@ -71,9 +71,9 @@ type Answer struct {
 	Term uint64
 	// Attachment is h of R2: the highest attachment that the learner had applied after the swap of its touch table.
 	Attachment uint64
-	// VouchAge is the time for which the learner's process has run since its last stall (E1 full timeout after a change
+	// StallAge is the time for which the learner's process has run since its last stall (E1 full timeout after a change
 	// of leader), ProcessAge the time since its start.
-	VouchAge, ProcessAge time.Duration
+	StallAge, ProcessAge time.Duration
 	// Credit is the total credit of the process's stalls, see [Stalls].
 	Credit time.Duration
 	// Touches are packed by [AppendTouches].

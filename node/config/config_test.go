@@ -319,13 +319,13 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// Budgets may be equal, and off: from the least important on, never only from the most important.
-func TestBudgetsThatGoTogether(t *testing.T) {
-	for _, budgets := range [][2]int{{0, 0}, {5, 0}, {5, 5}, {1, 2}} {
+// Rate limits may be equal, and off: from the least important on, never only from the most important.
+func TestRateLimitsThatFitTogether(t *testing.T) {
+	for _, rates := range [][2]int{{0, 0}, {5, 0}, {5, 5}, {1, 2}} {
 		c := validConfig(t)
-		c.RateLimits.MaxOpensPerSecond, c.RateLimits.MaxResumesPerSecond = budgets[0], budgets[1]
+		c.RateLimits.MaxOpensPerSecond, c.RateLimits.MaxResumesPerSecond = rates[0], rates[1]
 		if _, err := c.Complete(); err != nil {
-			t.Errorf("opens, resumes %v: %v", budgets, err)
+			t.Errorf("opens, resumes %v: %v", rates, err)
 		}
 	}
 }

@@ -253,7 +253,7 @@ func (d *Drain) mayDrain() error {
 	if err := d.Serves(); err != nil {
 		return &session.DrainRefusedError{Why: "it does not serve, and knows nothing of the others: " + err.Error()}
 	}
-	aside, _ := d.cfg.Server.Aside()
+	excluded, _ := d.cfg.Server.Excluded()
 	voters, remain, votes := 0, 0, false
 	var missing []string
 	for _, m := range d.cfg.Members() {
@@ -264,9 +264,9 @@ func (d *Drain) mayDrain() error {
 		switch {
 		case m.Node == d.cfg.Node:
 			votes = true
-		case slices.Contains(aside.Unreachable, m.Node):
+		case slices.Contains(excluded.Unreachable, m.Node):
 			missing = append(missing, fmt.Sprintf("node %d is not responding", m.Node))
-		case slices.Contains(aside.Draining, m.Node):
+		case slices.Contains(excluded.Draining, m.Node):
 			missing = append(missing, fmt.Sprintf("node %d is being drained", m.Node))
 		default:
 			remain++
@@ -298,12 +298,12 @@ func (d *Drain) targets() []string {
 // targetsByDisk returns the client addresses of the nodes that can take clients: nodes with free disk space, and nodes
 // with full disks.
 func (d *Drain) targetsByDisk() (withSpace, full []string) {
-	aside, _ := d.cfg.Server.Aside()
+	excluded, _ := d.cfg.Server.Excluded()
 	for _, m := range d.cfg.Members() {
 		switch {
-		case m.Node == d.cfg.Node, m.ClientAddress == "", slices.Contains(aside.Unreachable, m.Node),
-			slices.Contains(aside.Draining, m.Node):
-		case slices.Contains(aside.Full, m.Node):
+		case m.Node == d.cfg.Node, m.ClientAddress == "", slices.Contains(excluded.Unreachable, m.Node),
+			slices.Contains(excluded.Draining, m.Node):
+		case slices.Contains(excluded.Full, m.Node):
 			full = append(full, m.ClientAddress)
 		default:
 			withSpace = append(withSpace, m.ClientAddress)

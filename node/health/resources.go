@@ -136,7 +136,7 @@ func (r *Resources) setLimits() {
 	diskHold, memoryHold := r.diskHold.Load(), r.memoryHold.Load()
 	for k := range ratelimit.Kinds {
 		switch {
-		case diskHold != nil && ratelimit.Budget(k, ratelimit.OfDisk) != "":
+		case diskHold != nil && ratelimit.LimitName(k, ratelimit.OfDisk) != "":
 			r.cfg.Limiter.Hold(k, &ratelimit.Hold{Scope: ratelimit.OfDisk, Limit: *diskHold})
 		case memoryHold != nil && (k == ratelimit.Opens || r.all.exceeded):
 			r.cfg.Limiter.Hold(k, &ratelimit.Hold{Scope: ratelimit.OfMemory, Limit: *memoryHold})

@@ -40,11 +40,11 @@ func memoryLimits() (all []series) {
 	return all
 }
 
-// rateLimited has a series for each budget of a kind of request.
+// rateLimited has a series for each limit of a kind of request.
 func rateLimited(kind ratelimit.Kind) (all []series) {
 	for scope := range ratelimit.Scopes {
-		if budget := ratelimit.Budget(kind, scope); budget != "" {
-			all = append(all, label("limit", budget, func(s *Snapshot) uint64 { return s.Client.Refusals[kind][scope] }))
+		if limit := ratelimit.LimitName(kind, scope); limit != "" {
+			all = append(all, label("limit", limit, func(s *Snapshot) uint64 { return s.Client.Refusals[kind][scope] }))
 		}
 	}
 	return all

@@ -149,7 +149,7 @@ func TestAlertsNameRunbooks(t *testing.T) {
 	}
 }
 
-// Each refusal of the rate limits is counted for its kind and for the budget that was used up.
+// Each refusal of the rate limits is counted for its kind and for the limit that was used up.
 func TestMetricsOfTheRateLimits(t *testing.T) {
 	s := &Snapshot{}
 	want, next := make(map[string]float64), uint64(0)
@@ -157,8 +157,8 @@ func TestMetricsOfTheRateLimits(t *testing.T) {
 		for scope := range ratelimit.Scopes {
 			next++
 			s.Client.Refusals[k][scope] = next
-			if budget := ratelimit.Budget(k, scope); budget != "" {
-				want["client_"+k.String()+"_refused_total "+budget] = float64(next)
+			if limit := ratelimit.LimitName(k, scope); limit != "" {
+				want["client_"+k.String()+"_refused_total "+limit] = float64(next)
 			}
 		}
 	}

@@ -45,8 +45,8 @@ func NewBudget[O comparable](limit int) *Budget[O] {
 // Limit returns the budget's number of bytes.
 func (r *Budget[O]) Limit() int { return int(r.limit) }
 
-// Max returns an owner's Free while no owner holds bytes.
-func (r *Budget[O]) Max() int { return partOfFree * int(r.limit) }
+// MaxFree returns an owner's Free while no owner holds bytes.
+func (r *Budget[O]) MaxFree() int { return partOfFree * int(r.limit) }
 
 // Used returns the number of bytes that all owners hold.
 func (r *Budget[O]) Used() int { return int(r.used.Load()) }

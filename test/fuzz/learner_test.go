@@ -121,7 +121,7 @@ func learnerScripts() [][]*peerv1.LearnerMessage {
 			answer(&peerv1.Answer{Term: noraft.Term, Touches: touches(alive, dead), Last: true, Attachment: 1 << 63}),
 			answer(&peerv1.Answer{Term: noraft.Term, Touches: touches(owned, dead, dead+1)}),
 			answer(
-				&peerv1.Answer{Term: noraft.Term + 1, Touches: touches(dead), Last: true, VouchAge: durationpb.New(time.Hour)},
+				&peerv1.Answer{Term: noraft.Term + 1, Touches: touches(dead), Last: true, StallAge: durationpb.New(time.Hour)},
 			),
 		},
 		{
@@ -149,7 +149,7 @@ func learnerScripts() [][]*peerv1.LearnerMessage {
 		},
 		{answer(&peerv1.Answer{Round: 1 << 40, Last: true})},
 		{request(&peerv1.Request{}), answer(&peerv1.Answer{})},
-		{answer(&peerv1.Answer{VouchAge: &durationpb.Duration{Seconds: 1 << 60}, Last: true})},
+		{answer(&peerv1.Answer{StallAge: &durationpb.Duration{Seconds: 1 << 60}, Last: true})},
 	}
 }
 

@@ -190,7 +190,7 @@ var filled = map[string]struct{ constants, tests string }{
 	"`drain_timeout`": {"", "test/whole.TestDrain"},
 	"`max_opens_per_second`": {
 		"",
-		"transport/ratelimit.TestLimiterBudgetsAreApart " +
+		"transport/ratelimit.TestRateLimitsAreApart " +
 			"transport/clientport.TestEveryOpenResumeAndTouchPassesTheRateLimits",
 	},
 	"`max_resumes_per_second`": {"", "transport/ratelimit.TestLimiterServesResumesUnderAHerdOfOpens"},
@@ -204,7 +204,7 @@ var filled = map[string]struct{ constants, tests string }{
 		"transport/ratelimit.TestLimiterServesTouchesUnderAHerdOfResumes",
 	},
 	"`max_opens_and_resumes_per_second_per_address`": {"", "transport/ratelimit.TestLimiterPerAddress"},
-	"`max_opens_and_resumes_per_second_per_client`":  {"", "transport/ratelimit.TestLimiterPerPrincipal"},
+	"`max_opens_and_resumes_per_second_per_client`":  {"", "transport/ratelimit.TestLimiterPerClient"},
 	"addresses and clients with a rate limit of their own": {
 		"transport/ratelimit.maxShares",
 		"transport/ratelimit.TestSharesAreBounded",
@@ -221,7 +221,7 @@ var filled = map[string]struct{ constants, tests string }{
 	"`requests_per_stream`":              {"leader.maxRequests", "leader.TestOpensThatWaitHoldUpNothingElse"},
 	"`moves_per_stream`":                 {"leader.maxMoving", "leader.TestMovesHaveABound"},
 	"unsent replies":                     {"leader.maxReplies", "leader.TestRefusalsOfAllThatALearnerMayAskKeepTheStream"},
-	"refused touches":                    {"leader.maxRejectedTouches", "leader.TestS1NotTakenBounded"},
+	"refused touches":                    {"leader.maxRejectedTouches", "leader.TestS1RefusedTouchesAreBounded"},
 	"acknowledgements at the leader":     {"leader.maxAcknowledges", "leader.TestAcknowledgementsGoToTheLog"},
 	"writes at the leader": {
 		"leader.maxForwardedBytes leader.forwardedBytes",

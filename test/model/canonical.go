@@ -204,7 +204,7 @@ func (f forgetting) idleMembers() {
 			k.Member = member{Voted: k.Member.Voted}
 			k.Stream.OutB, k.Stream.OutAt, k.Relay.Complete = 0, 0, 0
 			w := &k.Wire
-			w.VouchAge, w.ProcessAge, w.Credit, w.Process = 0, 0, 0, 0
+			w.StallAge, w.ProcessAge, w.Credit, w.Process = 0, 0, 0, 0
 			w.B, w.H, w.ReadAt, w.Quiet = 0, 0, 0, 0
 		}
 	}

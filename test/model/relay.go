@@ -125,7 +125,7 @@ func (r relaying) answer() bool {
 	if !r.Obeys(T4) {
 		w.At = r.Process.Mono
 	}
-	w.VouchAge, w.ProcessAge = r.Process.ages(w.At)
+	w.StallAge, w.ProcessAge = r.Process.ages(w.At)
 	w.Credit, w.Process = r.Process.Stalls.total(), r.Process.Incarnation
 	k := &r.Relay
 	k.Complete = 0

@@ -48,7 +48,7 @@ type message struct {
 	// A heartbeat: c, p and the list (S1 confirmed touches).
 	Sure, Known, List uint8
 	Term, H           uint8 // an answer: R2
-	VouchAge          uint8
+	StallAge          uint8
 	ProcessAge        uint8 // an answer: E1
 	Credit            uint8
 	Process           uint8

@@ -75,8 +75,8 @@ func (m *member) addStalls(w *message, clock, grace uint8) {
 	}
 	more := min(w.Credit-min(m.Credit, w.Credit), clock-m.AnsweredAt+grace)
 	m.Credit, m.AnsweredAt = max(m.Credit, w.Credit), clock
-	if more > 0 && clock >= epoch+w.VouchAge {
-		m.Stalls.add(clock-w.VouchAge, more)
+	if more > 0 && clock >= epoch+w.StallAge {
+		m.Stalls.add(clock-w.StallAge, more)
 	}
 }
 

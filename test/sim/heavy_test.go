@@ -180,7 +180,7 @@ func (x *heavy) round(ctx context.Context, r round, s *client.Session) {
 		r.empty(ctx, h)
 		return
 	}
-	e := history.Event{Kind: history.BudgetFull, Who: x.name, Asked: asked, Budget: &r.budget}
+	e := history.Event{Kind: history.BudgetExhausted, Who: x.name, Asked: asked, Budget: &r.budget}
 	if err != nil {
 		e.Text = err.Error()
 	}

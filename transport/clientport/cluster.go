@@ -59,8 +59,8 @@ type NodeStatus struct {
 	Frozen time.Duration
 	// Turnover counts the events that the node has applied since its process began.
 	Turnover session.Turnover
-	// Aside are the members to which no client should go, according to the leader.
-	Aside session.Aside
+	// Excluded are the members to which no client should go, according to the leader.
+	Excluded session.Excluded
 }
 
 // TreeStatus describes the tree of a node, and the cluster's feature level (W8 feature level).

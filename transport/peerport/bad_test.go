@@ -41,8 +41,8 @@ func TestBadPeerMessagesEndTheStream(t *testing.T) {
 		}{
 			{"message", &peerv1.LearnerMessage{}},
 			{"message", wire.HelloProto("c", session.Hello{Node: 2})},
-			{"answer.vouch_age", &peerv1.LearnerMessage{
-				Message: &peerv1.LearnerMessage_Answer{Answer: &peerv1.Answer{VouchAge: porttest.BadDuration()}},
+			{"answer.stall_age", &peerv1.LearnerMessage{
+				Message: &peerv1.LearnerMessage_Answer{Answer: &peerv1.Answer{StallAge: porttest.BadDuration()}},
 			}},
 			{"answer.process_age", &peerv1.LearnerMessage{
 				Message: &peerv1.LearnerMessage_Answer{Answer: &peerv1.Answer{ProcessAge: porttest.BadDuration()}},

@@ -120,7 +120,7 @@ func learnerMessages() []session.LearnerMessage {
 	labels := session.Labels{{Key: "a", Value: "b"}, {Key: "c"}}
 	return []session.LearnerMessage{
 		{Answer: &session.Answer{
-			Round: 1, Term: 2, Attachment: 3, VouchAge: time.Second, ProcessAge: time.Minute,
+			Round: 1, Term: 2, Attachment: 3, StallAge: time.Second, ProcessAge: time.Minute,
 			Credit: 3 * time.Second, Touches: []byte{1, 2}, Last: true, Applied: 4,
 			Digest: session.StateDigest{Index: 5, Digest: [16]byte{6}},
 		}},

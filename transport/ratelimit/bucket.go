@@ -10,21 +10,22 @@ import (
 // minRetry is the shortest retry time: below, a retry costs more than the wait saves.
 const minRetry = time.Millisecond
 
-// burstPart is the part of a second's budget that may be used at once. It covers requests that come at the same moment
+// burstPart is the part of a second's tokens that may be used at once. It covers requests that come at the same moment
 // in a healthy cluster, and refused clients that come back late.
 const burstPart = 10
 
 // maxCost bounds the cost of one request, and so the debt of a bucket. Without the bound, a call that names
-// thousands of sessions would make every client wait for minutes on a small budget, and sessions would expire.
+// thousands of sessions would make every client wait for minutes at a low rate, and sessions would expire.
 const maxCost = int64(time.Second)
 
-// bucket is one budget: a token bucket, and the queue of the requests that it refused. It takes no lock and allocates
-// nothing, because every touch passes a bucket. All moments are in nanoseconds from a base that the user chooses.
+// bucket is one rate limit: a token bucket, and the queue of the requests that it refused. It takes no lock and
+// allocates nothing, because every touch passes a bucket. All moments are in nanoseconds from a base that the user
+// chooses.
 //
-// The bucket stores the moment up to which the budget is used: it is full when that moment has passed, and empty when
+// The bucket stores the moment up to which the tokens are used: it is full when that moment has passed, and empty when
 // that moment is a whole burst ahead. A refused request gets a slot in the queue. The retry time of a slot is the
 // moment at which a token would come without a queue, plus one interval for each token that the slots ahead wait for.
-// So a herd comes back at the rate of the budget, and each request finds its token. A new request can take such a
+// So a herd comes back at the rate of the limit, and each request finds its token. A new request can take such a
 // token; then a later request is refused again, and gets the last slot of the queue.
 //
 // Two rules keep the queue no longer than the requests that come back. A slot is released when its request comes back
@@ -44,7 +45,7 @@ type bucket struct {
 	waiting atomic.Int64
 }
 
-// limit sets the budget, in tokens per second; 0 is no limit. Call it before the bucket is used.
+// limit sets the rate, in tokens per second; 0 is no limit. Call it before the bucket is used.
 func (b *bucket) limit(rate int) {
 	if rate <= 0 {
 		return

@@ -81,17 +81,17 @@ func TestBucketBoundsTheDebt(t *testing.T) {
 		}
 		paid := int64(time.Second) + b.interval - b.burst
 		if got := b.refuse(0, 1); got != paid {
-			t.Errorf("a budget of %d tells other requests to wait %v", rate, time.Duration(got))
+			t.Errorf("a rate of %d tells other requests to wait %v", rate, time.Duration(got))
 		}
 		if one := b.refuse(0, session.MaxTouchBatch); one > paid+int64(time.Second) {
-			t.Errorf("a budget of %d tells a request for many to wait %v", rate, time.Duration(one))
+			t.Errorf("a rate of %d tells a request for many to wait %v", rate, time.Duration(one))
 		}
 		if b.take(paid-1, 1) || !b.take(paid, session.MaxTouchBatch) {
-			t.Errorf("a budget of %d is not paid off on time", rate)
+			t.Errorf("a rate of %d is not paid off on time", rate)
 		}
 		b.refund(session.MaxTouchBatch)
 		if got, want := b.used.Load(), b.burst-b.interval+paid; got != want {
-			t.Errorf("giving back did not return what was taken: the budget is used up to %v, want %v",
+			t.Errorf("refund did not restore the tokens of take: the tokens are used up to %v, want %v",
 				time.Duration(got), time.Duration(want))
 		}
 	}

@@ -51,7 +51,7 @@ func subject(c *x509.Certificate) string {
 	return c.Subject.CommonName
 }
 
-// AddressOf returns the address under which budgets count a peer: its IPv4 address or the /64 of its IPv6 address.
+// AddressOf returns the address under which rate limits count a peer: its IPv4 address or the /64 of its IPv6 address.
 func AddressOf(a net.Addr) netip.Addr {
 	if a == nil {
 		return netip.Addr{}

@@ -95,9 +95,9 @@ func TestPrincipalOfACertificate(t *testing.T) {
 	}
 }
 
-// On a node that knows its callers, budgets are of the names under which it has let them in, whatever they call
+// On a node that knows its callers, rate limits are of the authenticated names, whatever names they call
 // themselves.
-func TestBudgetsAreOfVerifiedNames(t *testing.T) {
+func TestRateLimitsAreOfVerifiedNames(t *testing.T) {
 	g := New(Config{OpensAndResumesPerClient: 1})
 	now := time.Now()
 	as := func(token, says string) error {
@@ -115,7 +115,7 @@ func TestBudgetsAreOfVerifiedNames(t *testing.T) {
 		t.Error(err)
 	}
 	if err := as("token:a", "y"); err == nil {
-		t.Error("one token has two budgets under two names of its own")
+		t.Error("one token has two rate limits under two names of its own")
 	}
 	if err := as("token:b", "x"); err != nil {
 		t.Errorf("a token pays for another one that gives itself the same name: %v", err)

@@ -2,13 +2,13 @@ package ratelimit
 
 import "sync"
 
-// maxShares bounds the number of addresses, and of clients, with budgets of their own.
+// maxShares bounds the number of addresses, and of clients, with rate limits of their own.
 const maxShares = 10_000
 
-// keyedBuckets are budgets of the same size, one for each recent address or client, up to a bound. At the bound, a
-// new key replaces the least recently used one if that one's budget is full again, so that nothing is forgotten.
-// Otherwise the new key shares a single budget with all other such keys. So a flood of names costs no more memory, and
-// earlier keys keep their budgets. The flood itself is not limited much: each name with its own budget begins with a
+// keyedBuckets are rate limits of the same size, one for each recent address or client, up to a bound. At the bound, a
+// new key replaces the least recently used one if that one's bucket is full again, so that nothing is forgotten.
+// Otherwise the new key shares a single bucket with all other such keys. So a flood of names costs no more memory, and
+// earlier keys keep their buckets. The flood itself is not limited much: each name with its own bucket begins with a
 // full one. Safe for concurrent use.
 type keyedBuckets[K comparable] struct {
 	rate, limit int
@@ -27,7 +27,7 @@ type share[K comparable] struct {
 	next, last *share[K]
 }
 
-// newKeyedBuckets returns budgets of rate tokens per second, for at most limit keys; nil for rate 0, which is no limit.
+// newKeyedBuckets returns buckets of rate tokens per second, for at most limit keys; nil for rate 0, which is no limit.
 func newKeyedBuckets[K comparable](rate, limit int) *keyedBuckets[K] {
 	if rate <= 0 {
 		return nil
@@ -38,7 +38,7 @@ func newKeyedBuckets[K comparable](rate, limit int) *keyedBuckets[K] {
 	return s
 }
 
-// bucket returns the budget of key.
+// bucket returns the bucket of key.
 func (s *keyedBuckets[K]) bucket(now int64, key K) *bucket {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,7 +61,7 @@ func (s *keyedBuckets[K]) bucket(now int64, key K) *bucket {
 	return &found.bucket
 }
 
-// add adds the budget of key. Called with mu held.
+// add adds the bucket of key. Called with mu held.
 func (s *keyedBuckets[K]) add(key K) *share[K] {
 	added := &share[K]{key: key}
 	added.bucket.limit(s.rate)
@@ -78,7 +78,7 @@ func (e *share[K]) follow(other *share[K]) {
 	e.last.next, e.next.last = e, e
 }
 
-// len returns the number of keys with budgets of their own.
+// len returns the number of keys with rate limits of their own.
 func (s *keyedBuckets[K]) len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,16 +13,16 @@ import (
 
 // Config sets how many requests a node accepts per second. 0 is no limit.
 type Config struct {
-	// Opens, Resumes, Touches and Writes are separate budgets of the node. A touch message of a Connect stream counts
-	// once. TouchSessions counts once for each token, but at most a second's budget. Writes are writes of the tree, in
-	// calls and on Connect streams.
+	// Opens, Resumes, Touches and Writes are separate rate limits of the node. A touch message of a Connect stream counts
+	// once. TouchSessions counts once for each token, but at most as many times as the limit has tokens per second. Writes
+	// are writes of the tree, in calls and on Connect streams.
 	Opens, Resumes, Touches, Writes int
-	// OpensAndResumesPerAddress and OpensAndResumesPerClient are budgets of opens and resumes together, for one address
-	// and for one client; see [Caller].
+	// OpensAndResumesPerAddress and OpensAndResumesPerClient are rate limits of opens and resumes together, for one
+	// address and for one client; see [Caller].
 	OpensAndResumesPerAddress, OpensAndResumesPerClient int
 }
 
-// Kind is the kind of requests of a budget.
+// Kind is the kind of requests of a rate limit.
 type Kind uint8
 
 // Kinds.
@@ -40,7 +40,7 @@ func (k Kind) String() string {
 	return [...]string{"opens", "resumes", "touches", "writes"}[k]
 }
 
-// Scope says whether a budget belongs to the node, to an address or to a client, or that a request was refused
+// Scope says whether a rate limit is of the node, of an address or of a client, or that a request was refused
 // because disk or memory is short ([Limiter.Hold]).
 type Scope uint8
 
@@ -55,12 +55,12 @@ const (
 	Scopes
 )
 
-// arrives reports whether requests of a kind also have the budgets of an address and of a client.
+// arrives reports whether requests of a kind also have the rate limits of an address and of a client.
 func (k Kind) arrives() bool { return k == Opens || k == Resumes }
 
-// Budget returns the name of a budget, which is also the name of its setting; empty where there is none. Touches and
-// writes have no budget of an address or a client, and short disk or memory never refuses touches.
-func Budget(k Kind, s Scope) string {
+// LimitName returns the name of a limit, which is also the name of its setting; empty where there is none. Touches and
+// writes have no rate limit of an address or a client, and short disk or memory never refuses touches.
+func LimitName(k Kind, s Scope) string {
 	switch {
 	case s == OfNode:
 		return "max_" + k.String() + "_per_second"
@@ -87,7 +87,7 @@ type Caller struct {
 	// Address is the peer's IPv4 address, or the /64 of its IPv6 address: a client with one address of a /64 usually
 	// has all of them. The zero value stands for peers without an IP address.
 	Address netip.Addr
-	// Name is the name of the client. Clients without a name share one budget.
+	// Name is the name of the client. Clients without a name share one rate limit.
 	Name string
 	// Verified says that the name comes from a verified TLS certificate. A verified name and the same unverified name
 	// are two clients.
@@ -100,7 +100,7 @@ type clientKey struct {
 }
 
 // Limiter admits or refuses every open, resume, touch and write before the node does any other work for it: a refusal
-// costs neither the leader nor the log anything. The budgets are separate, so that a herd of one kind of request
+// costs neither the leader nor the log anything. The rate limits are separate, so that a herd of one kind of request
 // starves no other kind: live sessions stay alive while others come back or write, and existing sessions come back
 // while new ones are opened. Safe for concurrent use.
 type Limiter struct {
@@ -114,7 +114,7 @@ type Limiter struct {
 	held [Kinds]atomic.Pointer[Hold]
 }
 
-// Hold is the reason why a node refuses all requests of a kind, whatever their budgets.
+// Hold is the reason why a node refuses all requests of a kind, whatever their rate limits.
 type Hold struct {
 	// Scope is OfDisk or OfMemory.
 	Scope Scope
@@ -135,17 +135,17 @@ func (g *Limiter) Hold(k Kind, h *Hold) {
 }
 
 // Held refuses a request of a kind that [Limiter.Hold] refuses now, and returns nil for other kinds. [Limiter.Admit]
-// calls it first. A hold lasts until disk or memory is free; refusals by a budget last a moment.
+// calls it first. A hold lasts until disk or memory is free; refusals by a rate limit last a moment.
 func (g *Limiter) Held(k Kind) error {
 	h := g.held[k].Load()
 	if h == nil {
 		return nil
 	}
 	g.refusals[k][h.Scope].Add(1)
-	return &session.LimitError{Name: Budget(k, h.Scope), Limit: h.Limit, RetryAfter: holdHint}
+	return &session.LimitError{Name: LimitName(k, h.Scope), Limit: h.Limit, RetryAfter: holdHint}
 }
 
-// New returns a limiter whose budgets are full.
+// New returns a limiter with full buckets.
 func New(c Config) *Limiter {
 	g := &Limiter{
 		base: time.Now(), rates: [Kinds]int{
@@ -160,9 +160,9 @@ func New(c Config) *Limiter {
 	return g
 }
 
-// Admit takes n requests of a kind that come at now out of their budgets, or refuses them with a [session.LimitError]
-// that names the budget and the retry time. A refused request has no reservation; requests of a connection have one,
-// see [Reservations].
+// Admit takes n requests of a kind that come at now out of their buckets, or refuses them with a [session.LimitError]
+// that names the rate limit and the retry time. A refused request has no reservation; requests of a connection have
+// one, see [Reservations].
 func (g *Limiter) Admit(now time.Time, k Kind, n int, v Caller) error {
 	if err := g.Held(k); err != nil {
 		return err
@@ -174,8 +174,8 @@ func (g *Limiter) Admit(now time.Time, k Kind, n int, v Caller) error {
 	return nil
 }
 
-// take takes n requests out of their budgets. When a budget is too small, take takes nothing and returns this budget
-// with its scope.
+// take takes n requests out of their buckets. When a bucket has too few tokens, take takes nothing and returns that
+// bucket with its scope.
 func (g *Limiter) take(at int64, k Kind, n int, v Caller) (*bucket, Scope) {
 	var address, name *bucket
 	if k.arrives() && g.addresses != nil {
@@ -198,7 +198,7 @@ func (g *Limiter) take(at int64, k Kind, n int, v Caller) (*bucket, Scope) {
 
 // Unserved returns the tokens of n admitted requests if err, their outcome, says that the requests stayed at this node:
 // [session.ErrNoLeader] and [session.ErrReadOnly] cost no more than a refusal. Otherwise clients that search for a
-// leader would use up the budget, and would wait for it when there is a leader again.
+// leader would use up the tokens, and would wait for it when there is a leader again.
 func (g *Limiter) Unserved(now time.Time, k Kind, n int, v Caller, err error) {
 	if errors.Is(err, session.ErrNoLeader) || errors.Is(err, session.ErrReadOnly) {
 		g.refund(now, k, n, v)
@@ -229,10 +229,10 @@ func refundAll(n int, buckets ...*bucket) {
 func (g *Limiter) refused(k Kind, s Scope, wait int64) error {
 	g.refusals[k][s].Add(1)
 	rate, retryAfter := g.rate(k, s), max(time.Duration(wait), minRetry)
-	return &session.LimitError{Name: Budget(k, s), Limit: strconv.Itoa(rate) + " per second", RetryAfter: retryAfter}
+	return &session.LimitError{Name: LimitName(k, s), Limit: strconv.Itoa(rate) + " per second", RetryAfter: retryAfter}
 }
 
-// rate returns the size of a budget that has refused a request.
+// rate returns the rate of a limit that has refused a request.
 func (g *Limiter) rate(k Kind, s Scope) int {
 	if s == OfAddress {
 		return g.addresses.rate

@@ -19,8 +19,8 @@ func drain(g *Limiter, now time.Time, k Kind, v Caller) (admitted int) {
 	return admitted
 }
 
-// A herd of one kind of request uses up no budget of another kind.
-func TestLimiterBudgetsAreApart(t *testing.T) {
+// A herd of one kind of request uses up no rate limit of another kind.
+func TestRateLimitsAreApart(t *testing.T) {
 	g := New(Config{Opens: 100, Resumes: 200, Touches: 300})
 	now := g.base
 	for k, want := range map[Kind]int{Opens: 10, Resumes: 20, Touches: 30} {
@@ -44,7 +44,7 @@ func TestLimiterServesTouchesUnderAHerdOfResumes(t *testing.T) {
 	refused := 0
 	for ms := range 5000 {
 		now := g.base.Add(time.Duration(ms) * time.Millisecond)
-		for range 20 { // 20 times the budget
+		for range 20 { // 20 times the limit
 			if g.Admit(now, Resumes, 1, Caller{}) != nil {
 				refused++
 			}
@@ -89,7 +89,7 @@ func TestLimiterPerAddress(t *testing.T) {
 	if err := errors.Join(g.Admit(g.base, Opens, 3, one), g.Admit(g.base, Resumes, 2, one)); err != nil {
 		t.Fatal(err)
 	}
-	for _, k := range []Kind{Opens, Resumes} { // they share the budget
+	for _, k := range []Kind{Opens, Resumes} { // they share the limit
 		if limit := porttest.RefusedBy(
 			t, g.Admit(g.base, k, 1, one),
 		); limit.Name != "max_opens_and_resumes_per_second_per_address" || limit.Limit != "50 per second" {
@@ -104,22 +104,22 @@ func TestLimiterPerAddress(t *testing.T) {
 	}
 }
 
-func TestLimiterPerPrincipal(t *testing.T) {
+func TestLimiterPerClient(t *testing.T) {
 	g := New(Config{OpensAndResumesPerClient: 10})
 	for _, v := range []Caller{{Name: "a"}, {Name: "a", Verified: true}, {Name: "b"}, {}} {
 		if err := g.Admit(g.base, Opens, 1, v); err != nil {
 			t.Errorf("%+v: %v", v, err)
 		}
 	}
-	// Clients without a name share one budget, from whatever address.
+	// Clients without a name share one rate limit, from whatever address.
 	limit := porttest.RefusedBy(t, g.Admit(g.base, Resumes, 1, Caller{Address: netip.MustParseAddr("192.0.2.7")}))
 	if limit.Name != "max_opens_and_resumes_per_second_per_client" {
 		t.Errorf("refused by %v", limit)
 	}
 }
 
-// A request that one budget refuses uses up no other budget.
-func TestARefusalUsesUpNoOtherBudget(t *testing.T) {
+// A request that one rate limit refuses uses up no other rate limit.
+func TestARefusalUsesUpNoOtherLimit(t *testing.T) {
 	g := New(Config{Resumes: 10, OpensAndResumesPerAddress: 20, OpensAndResumesPerClient: 20})
 	v := Caller{Name: "a"}
 	if err := g.Admit(g.base, Resumes, 1, v); err != nil {
@@ -131,7 +131,7 @@ func TestARefusalUsesUpNoOtherBudget(t *testing.T) {
 		}
 	}
 	if err := g.Admit(g.base, Opens, 1, v); err != nil {
-		t.Errorf("the refused resumes used up the budget of opens and resumes: %v", err)
+		t.Errorf("the refused resumes used up the rate limit of opens and resumes: %v", err)
 	}
 
 	g = New(Config{OpensAndResumesPerAddress: 20, OpensAndResumesPerClient: 10})
@@ -145,40 +145,40 @@ func TestARefusalUsesUpNoOtherBudget(t *testing.T) {
 		}
 	}
 	if err := g.Admit(g.base, Opens, 1, Caller{Name: "b"}); err != nil {
-		t.Errorf("the refused requests of one client used up the budget of its address: %v", err)
+		t.Errorf("the refused requests of one client used up the rate limit of its address: %v", err)
 	}
 }
 
-// The number of budgets is bounded, however many names come, and earlier names keep theirs.
+// The number of buckets is bounded, however many names come, and earlier names keep theirs.
 func TestSharesAreBounded(t *testing.T) {
 	const most = 100
 	s := newKeyedBuckets[int](10, most)
 	for key := range most {
 		if !s.bucket(0, key).take(0, 1) {
-			t.Fatalf("%d has no budget of its own", key)
+			t.Fatalf("%d has no bucket of its own", key)
 		}
 	}
 	if !s.bucket(0, most).take(0, 1) {
-		t.Error("keys without a budget of their own do not share one")
+		t.Error("keys without a bucket of their own do not share one")
 	}
 	for key := most + 1; key < 100*most; key++ {
 		if s.bucket(0, key).take(0, 1) {
-			t.Fatalf("%d of a flood has a budget of its own", key)
+			t.Fatalf("%d of a flood has a bucket of its own", key)
 		}
 	}
 	if got := s.len(); got != most {
-		t.Errorf("%d budgets, want %d", got, most)
+		t.Errorf("%d buckets, want %d", got, most)
 	}
 	if s.bucket(0, 7).take(0, 1) {
-		t.Error("a used-up budget was replaced by a key of the flood")
+		t.Error("a used-up bucket was replaced by a key of the flood")
 	}
 	later := int64(time.Second)
 	if !s.bucket(later, most+1).take(later, 1) || s.len() != most {
-		t.Error("a budget that is full again was not replaced")
+		t.Error("a bucket that is full again was not replaced")
 	}
 }
 
-// The budget that is replaced is the least recently used one.
+// The bucket that is replaced is the least recently used one.
 func TestSharesForgetTheOldest(t *testing.T) {
 	s := newKeyedBuckets[string](10, 3)
 	for _, key := range []string{"a", "b", "c", "a"} {
@@ -187,7 +187,7 @@ func TestSharesForgetTheOldest(t *testing.T) {
 	for i, want := range []string{"b", "c", "a", "d"} {
 		s.bucket(0, string(rune('d'+i)))
 		if _, kept := s.of[want]; kept || s.len() != 3 {
-			t.Errorf("%d budgets are kept, %s among them", s.len(), want)
+			t.Errorf("%d buckets are kept, %s among them", s.len(), want)
 		}
 	}
 }
@@ -207,8 +207,8 @@ func TestLimiterAllocatesNothing(t *testing.T) {
 	}
 }
 
-// A hold refuses every request of its kind and says why, touches are never held, and the budget is whole afterwards. A
-// connection's request keeps no slot of a budget behind a hold.
+// A hold refuses every request of its kind and says why, touches are never held, and the bucket is full afterwards. A
+// connection's request keeps no slot of a bucket behind a hold.
 func TestLimiterHolds(t *testing.T) {
 	g := New(Config{Opens: 100, Resumes: 200, Touches: 300})
 	now := g.base
@@ -216,7 +216,7 @@ func TestLimiterHolds(t *testing.T) {
 	first := Arrival{Kind: Opens, Open: session.RequestID{1}}
 	drain(g, now, Opens, Caller{})
 	if porttest.RefusedBy(t, reservations.Admit(now, first)).Name != "max_opens_per_second" {
-		t.Fatal("the budget is not used up")
+		t.Fatal("the rate limit is not used up")
 	}
 	for k := range Kinds {
 		g.Hold(k, &Hold{Scope: OfMemory, Limit: "3 bytes"})
@@ -231,7 +231,7 @@ func TestLimiterHolds(t *testing.T) {
 		}
 	}
 	if waiting := g.node[Opens].waiting.Load(); waiting != 0 {
-		t.Errorf("slots for %v of the budget are reserved behind a hold", time.Duration(waiting))
+		t.Errorf("slots for %v of the bucket are reserved behind a hold", time.Duration(waiting))
 	}
 	if err := g.Admit(now, Touches, 1, Caller{}); err != nil {
 		t.Errorf("a touch: %v", err)

@@ -45,7 +45,7 @@ func (g *Limiter) Reservations(v Caller, limit int) *Reservations {
 	return &Reservations{limiter: g, caller: v, limit: limit}
 }
 
-// Admit takes a request that comes at now out of its budgets, or refuses it as [Limiter.Admit] does, but with a
+// Admit takes a request that comes at now out of its buckets, or refuses it as [Limiter.Admit] does, but with a
 // reservation. A request that comes before its retry time keeps its slot, or gets an earlier one when the queue has
 // become shorter.
 func (p *Reservations) Admit(now time.Time, a Arrival) error {

@@ -33,16 +33,16 @@ func DrainingProto(why *session.DrainingError) *holdfastv1.Draining {
 // tryFrom returns at most maxTry addresses.
 func tryFrom(try []string) []string { return try[:min(len(try), maxTry)] }
 
-// asideFrom returns the members to which no client should go.
-func asideFrom(h *peerv1.Heartbeat) (a session.Aside, err error) {
+// excludedFrom returns the members to which no client should go.
+func excludedFrom(h *peerv1.Heartbeat) (a session.Excluded, err error) {
 	if a.Unreachable, err = nodesFrom("heartbeat.unreachable", h.GetUnreachable()); err != nil {
-		return session.Aside{}, err
+		return session.Excluded{}, err
 	}
 	if a.Draining, err = nodesFrom("heartbeat.draining", h.GetDraining()); err != nil {
-		return session.Aside{}, err
+		return session.Excluded{}, err
 	}
 	if a.Full, err = nodesFrom("heartbeat.full_disks", h.GetFullDisks()); err != nil {
-		return session.Aside{}, err
+		return session.Excluded{}, err
 	}
 	return a, nil
 }

@@ -64,7 +64,7 @@ func LearnerProto(m session.LearnerMessage) (*peerv1.LearnerMessage, error) {
 			Round:      m.Answer.Round,
 			Term:       m.Answer.Term,
 			Attachment: m.Answer.Attachment,
-			VouchAge:   durationpb.New(max(m.Answer.VouchAge, 0)),
+			StallAge:   durationpb.New(max(m.Answer.StallAge, 0)),
 			ProcessAge: durationpb.New(max(m.Answer.ProcessAge, 0)),
 			Credit:     durationpb.New(max(m.Answer.Credit, 0)),
 			Touches:    m.Answer.Touches,
@@ -102,7 +102,7 @@ func LearnerFrom(m *peerv1.LearnerMessage) (session.LearnerMessage, error) {
 
 // AnswerFrom returns a chunk of an answer.
 func AnswerFrom(p *peerv1.Answer) (*session.Answer, error) {
-	vouchAge, err := DurationFrom("vouch_age", p.GetVouchAge(), NotNegative)
+	stallAge, err := DurationFrom("stall_age", p.GetStallAge(), NotNegative)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func AnswerFrom(p *peerv1.Answer) (*session.Answer, error) {
 		Round:      p.GetRound(),
 		Term:       p.GetTerm(),
 		Attachment: p.GetAttachment(),
-		VouchAge:   vouchAge,
+		StallAge:   stallAge,
 		ProcessAge: process,
 		Credit:     credit,
 		Touches:    p.GetTouches(),
@@ -287,9 +287,9 @@ func LeaderProto(m session.LeaderMessage) (*peerv1.LeaderMessage, error) {
 			Committed:        m.Heartbeat.Committed,
 			AppliedElsewhere: m.Heartbeat.AppliedElsewhere,
 			Interval:         durationpb.New(m.Heartbeat.Interval),
-			Unreachable:      nodesProto(m.Heartbeat.Aside.Unreachable),
-			Draining:         nodesProto(m.Heartbeat.Aside.Draining),
-			FullDisks:        nodesProto(m.Heartbeat.Aside.Full),
+			Unreachable:      nodesProto(m.Heartbeat.Excluded.Unreachable),
+			Draining:         nodesProto(m.Heartbeat.Excluded.Draining),
+			FullDisks:        nodesProto(m.Heartbeat.Excluded.Full),
 			DisksFull:        m.Heartbeat.DisksFull,
 		}
 		for _, id := range m.Heartbeat.RejectedTouches {
@@ -323,7 +323,7 @@ func LeaderFrom(m *peerv1.LeaderMessage) (session.LeaderMessage, error) {
 		if err != nil {
 			return session.LeaderMessage{}, err
 		}
-		aside, err := asideFrom(h)
+		excluded, err := excludedFrom(h)
 		if err != nil {
 			return session.LeaderMessage{}, err
 		}
@@ -341,7 +341,7 @@ func LeaderFrom(m *peerv1.LeaderMessage) (session.LeaderMessage, error) {
 			Compared:         compared,
 			Committed:        h.GetCommitted(),
 			AppliedElsewhere: h.GetAppliedElsewhere(),
-			Aside:            aside,
+			Excluded:         excluded,
 			DisksFull:        h.GetDisksFull(),
 			Traced:           tracedFrom(h.GetTraced()),
 		}}, err

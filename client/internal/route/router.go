@@ -31,14 +31,14 @@ type Router struct {
 	// spread, when set, sorts servers so that the connections of a pool use different servers.
 	Spread func(servers []string)
 
-	Moving bool
-	first  string // tried before the others of the round
-	Begun  bool   // a round is running; Left, Asked and the racing attempts belong to the round
-	Left   []Target
-	Asked  int    // names that are being resolved
-	Round  uint64 // numbers the rounds: names resolved for a former round are useless
-	Rounds int    // that came to nothing, in a row
-	At     time.Time
+	Moving    bool
+	first     string // tried before the others of the round
+	Begun     bool   // a round is running; Left, Resolving and the racing attempts belong to the round
+	Left      []Target
+	Resolving int    // names that are being resolved
+	Round     uint64 // numbers the rounds: names resolved for a former round are useless
+	Rounds    int    // that came to nothing, in a row
+	At        time.Time
 	// NotBefore is the retry time of each refusing server; others is set when a round met a server that did not refuse.
 	NotBefore map[Target]time.Time
 	Others    bool
@@ -135,7 +135,7 @@ func (m *Router) avoidedLast(servers []string) []string {
 
 // Plan starts a round over servers, in their order.
 func (m *Router) Plan(servers []string) {
-	m.Begun, m.Left, m.Asked, m.Others = true, nil, 0, false
+	m.Begun, m.Left, m.Resolving, m.Others = true, nil, 0, false
 	m.Round++
 	for _, s := range servers {
 		m.Left = append(m.Left, Target{Server: s})
@@ -267,13 +267,13 @@ func (m *Router) PutBack(targets ...Target) { m.Left = slices.Insert(m.Left, 0, 
 // Dry reports whether a round has no target left, given the number of racing connections. It ends when its last attempt
 // has failed; remaining targets may also have been forgotten, and then no attempt ends the round.
 func (m *Router) Dry(racing int) bool {
-	return m.Moving && m.Begun && len(m.Left) == 0 && m.Asked == 0 && racing == 0
+	return m.Moving && m.Begun && len(m.Left) == 0 && m.Resolving == 0 && racing == 0
 }
 
 // WakesAt returns when the next attempt is due, given the number of racing connections; zero when it waits for another
 // event.
 func (m *Router) WakesAt(racing int) time.Time {
-	if !m.Moving || m.Begun && len(m.Left) == 0 || m.Asked+racing >= MaxRacing {
+	if !m.Moving || m.Begun && len(m.Left) == 0 || m.Resolving+racing >= MaxRacing {
 		return time.Time{}
 	}
 	return m.At

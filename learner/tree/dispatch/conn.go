@@ -232,7 +232,7 @@ func (c *Conn) hasBudget() bool {
 // connection falls with the principal's memory: to half when half is left. A connection that reads its answers has few
 // unsent bytes and needs little memory, while connections that do not read wait for more. Called with mu held.
 func (c *Conn) bytesNeeded() int {
-	return c.unsent*(c.shares.unsent.Budget().Max()/c.dispatcher.limits.Unsent) + 1
+	return c.unsent*(c.shares.unsent.Budget().MaxFree()/c.dispatcher.limits.Unsent) + 1
 }
 
 // admit counts a waiting request, or refuses it (G8). While the bytes are below their bound, one more request may come,

@@ -17,7 +17,7 @@ func (c budgets) check() {
 	var full *history.Event
 	for i, e := range c.budgets {
 		switch e.Kind { //nolint:exhaustive // the other kinds are not about budgets
-		case history.BudgetFull:
+		case history.BudgetExhausted:
 			full = &c.budgets[i]
 			c.named(e)
 		case history.BudgetReleased:

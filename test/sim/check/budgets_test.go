@@ -27,7 +27,7 @@ func probe(op history.Op, asked, answered float64, failed string) plant {
 // crowded plants a client that fills a budget, releases it, and is served again.
 func crowded(refused string, again float64) plant {
 	plants := []plant{
-		add(history.Event{At: at(crowdedFrom), Kind: history.BudgetFull, Who: "b1", Budget: budget(), Text: refused}),
+		add(history.Event{At: at(crowdedFrom), Kind: history.BudgetExhausted, Who: "b1", Budget: budget(), Text: refused}),
 		add(history.Event{At: at(crowdedFrom + 5), Kind: history.BudgetReleased, Who: "b1", Budget: budget()}),
 	}
 	if again > 0 {

@@ -159,7 +159,7 @@ func (f *facts) note(e history.Event, v *verdict) {
 		history.Mirrored, history.TreeChanged, history.Called, history.Found, history.Committed, // in tellings and ledgers
 		history.Awaits, history.Granted, history.GaveUp, history.Works, history.Rests, history.Released, history.Stored,
 		history.Fenced, history.FenceChecked, history.QueueRead, history.Broke, history.Used,
-		history.BudgetFull, history.BudgetReleased, history.BudgetAvailable, history.BudgetAbandoned, history.Probed,
+		history.BudgetExhausted, history.BudgetReleased, history.BudgetAvailable, history.BudgetAbandoned, history.Probed,
 		history.BackedUp: // collected by answers
 	}
 	f.lagging(e, v)

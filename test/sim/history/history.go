@@ -188,10 +188,10 @@ const (
 	// ConnectionChanged: the watching client Who has lost or changed its connection, as Text says. Without Who, a node
 	// has installed a snapshot, and its clients' watches continued as after a lost connection.
 	ConnectionChanged
-	// BudgetFull: Budget refused the client Who, or Who has the maximum number of requests in flight.
+	// BudgetExhausted: Budget refused the client Who, or Who has the maximum number of requests in flight.
 	// BudgetReleased: Who has released what it used of Budget. BudgetAvailable: Budget has served Who again. Asked is
 	// when the request was sent. BudgetAbandoned: Who has lost its session, and uses Budget no more.
-	BudgetFull
+	BudgetExhausted
 	BudgetReleased
 	BudgetAvailable
 	BudgetAbandoned
@@ -312,7 +312,7 @@ type Event struct {
 	Act *Act
 	// Members are set on Configured and Listed.
 	Members []session.Member
-	// Budget is set on BudgetFull, BudgetReleased, BudgetAvailable and BudgetAbandoned.
+	// Budget is set on BudgetExhausted, BudgetReleased, BudgetAvailable and BudgetAbandoned.
 	Budget *Budget
 	// Backup is set on BackedUp.
 	Backup *Backup

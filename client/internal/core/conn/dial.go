@@ -37,7 +37,7 @@ func (m *Manager) dialNext() {
 	}
 	if t.Address == "" {
 		if host, port, named := m.hostName(t.Server); named {
-			r.Asked++
+			r.Resolving++
 			m.Effects.Lookups = append(m.Effects.Lookups, Lookup{
 				Round: r.Round, Server: t.Server, Host: host, Port: port, Within: within,
 			})
@@ -91,7 +91,7 @@ func (m *Manager) Resolved(of Lookup, addresses []string, err error) {
 	if of.Round != r.Round || !r.Begun {
 		return
 	}
-	r.Asked--
+	r.Resolving--
 	if err != nil || len(addresses) == 0 {
 		if err == nil {
 			err = errNoAddress
@@ -122,7 +122,7 @@ func (m *Manager) continueRound() {
 	switch {
 	case len(r.Left) > 0:
 		r.At = m.now
-	case r.Asked > 0 || len(m.dialing) > 0: // the pending attempts decide the round
+	case r.Resolving > 0 || len(m.dialing) > 0: // the pending attempts decide the round
 	case m.current != nil && errors.Is(m.current.failing, errRebalanced): // the current node serves as well as before
 		m.current.failing, r.Fresh = nil, true
 		m.stay()
@@ -166,7 +166,7 @@ func (m *Manager) endRound() {
 // that leader times out.
 func (m *Manager) roundEndsAt() (at time.Time) {
 	r := &m.router
-	if m.candidate != nil || !r.Moving || !r.Begun || len(r.Left) > 0 || r.Asked > 0 || !m.failure.Answered() ||
+	if m.candidate != nil || !r.Moving || !r.Begun || len(r.Left) > 0 || r.Resolving > 0 || !m.failure.Answered() ||
 		m.current != nil && m.current.dismissed() {
 		return time.Time{}
 	}

@@ -263,7 +263,7 @@ func TestWindowBoundsRequestsInFlight(t *testing.T) {
 func TestAFailedRebalanceStays(t *testing.T) {
 	m, c, _ := newTest()
 	c.failing = errRebalanced
-	m.router.Moving, m.router.Begun, m.router.Round, m.router.Asked = true, true, 1, 1
+	m.router.Moving, m.router.Begun, m.router.Round, m.router.Resolving = true, true, 1, 1
 	m.Resolved(Lookup{Round: 1, Server: "n3:7400", Port: "7400"}, nil, errors.New("no such host"))
 	if c.failing != nil || m.current != c || m.router.Moving || !m.stayed {
 		t.Errorf("leaves because of %v, moves: %v, stayed: %v; want that the client stays", c.failing, m.router.Moving,

@@ -37,7 +37,7 @@ func (m *Manager) beginMove() {
 		m.continueRound() // the node that the client leaves has served nothing
 		return
 	}
-	r.Fresh, r.Begun, r.Asked, r.Rounds, r.At = false, false, 0, 0, m.now.Add(m.restBetweenMoves())
+	r.Fresh, r.Begun, r.Resolving, r.Rounds, r.At = false, false, 0, 0, m.now.Add(m.restBetweenMoves())
 }
 
 // restBetweenMoves returns how long the client waits before it searches for a new node: zero, unless the client has

@@ -21,7 +21,7 @@ func (m *Manager) UpdateServers(servers []string) {
 	if m.current == nil {
 		m.endMove()
 		// the next Advance begins a move, as for every client without a connection
-		r.Begun, r.Asked, r.At = false, 0, m.now
+		r.Begun, r.Resolving, r.At = false, 0, m.now
 		held = m.needs.Held() // the end of the move may have answered callers
 		r.Moving = held.Sessions > 0 || held.Opens > 0
 		return

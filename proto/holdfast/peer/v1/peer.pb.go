@@ -741,7 +741,7 @@ type Answer struct {
 	// h of R2: the highest attachment that the learner had applied after it copied the touch table.
 	Attachment uint64 `protobuf:"varint,3,opt,name=attachment,proto3" json:"attachment,omitempty"`
 	// Time since the last stall of the learner's process (E1).
-	VouchAge *durationpb.Duration `protobuf:"bytes,4,opt,name=vouch_age,json=vouchAge,proto3" json:"vouch_age,omitempty"`
+	StallAge *durationpb.Duration `protobuf:"bytes,4,opt,name=stall_age,json=stallAge,proto3" json:"stall_age,omitempty"`
 	// Sessions with the ages of their touches, packed: see session.AppendTouches.
 	Touches []byte `protobuf:"bytes,5,opt,name=touches,proto3" json:"touches,omitempty"`
 	// Set on the last chunk of the answer.
@@ -815,9 +815,9 @@ func (x *Answer) GetAttachment() uint64 {
 	return 0
 }
 
-func (x *Answer) GetVouchAge() *durationpb.Duration {
+func (x *Answer) GetStallAge() *durationpb.Duration {
 	if x != nil {
-		return x.VouchAge
+		return x.StallAge
 	}
 	return nil
 }
@@ -3087,7 +3087,7 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\n" +
 	"attachment\x18\x03 \x01(\x04R\n" +
 	"attachment\x126\n" +
-	"\tvouch_age\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\bvouchAge\x12\x18\n" +
+	"\tstall_age\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\bstallAge\x12\x18\n" +
 	"\atouches\x18\x05 \x01(\fR\atouches\x12\x12\n" +
 	"\x04last\x18\x06 \x01(\bR\x04last\x12\x18\n" +
 	"\aapplied\x18\n" +
@@ -3323,7 +3323,7 @@ var file_holdfast_peer_v1_peer_proto_depIdxs = []int32{
 	7,  // 4: holdfast.peer.v1.Heartbeat.compared:type_name -> holdfast.peer.v1.Comparison
 	38, // 5: holdfast.peer.v1.Heartbeat.interval:type_name -> google.protobuf.Duration
 	6,  // 6: holdfast.peer.v1.Heartbeat.traced:type_name -> holdfast.peer.v1.Traced
-	38, // 7: holdfast.peer.v1.Answer.vouch_age:type_name -> google.protobuf.Duration
+	38, // 7: holdfast.peer.v1.Answer.stall_age:type_name -> google.protobuf.Duration
 	38, // 8: holdfast.peer.v1.Answer.process_age:type_name -> google.protobuf.Duration
 	38, // 9: holdfast.peer.v1.Answer.credit:type_name -> google.protobuf.Duration
 	12, // 10: holdfast.peer.v1.Request.open:type_name -> holdfast.peer.v1.OpenRequest
