@@ -152,7 +152,7 @@ func (h *head) forget(upTo uint8) {
 	}
 }
 
-// moved records that a process has the session now (M1 a resume is a move, X4 a new instance starts over).
+// moved records that a process has the session now (M1 a resume is a move, X4 a new instance starts anew).
 func (d deciding) moved(process uint8) {
 	h := &d.Head
 	h.Attachment++
