@@ -103,10 +103,10 @@ func (o *office) end(ctx context.Context) (ended int) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, operatorWaits)
 	defer cancel()
-	why, asked := o.reason(), o.w.record.Now()
+	why, sent := o.reason(), o.w.record.Now()
 	killed, err := o.c.Kill(ctx, ids, why)
 	for i, id := range ids {
-		e := history.Event{Kind: history.Killed, Who: o.name, ID: id, Asked: asked, Act: outcome(why, err)}
+		e := history.Event{Kind: history.Killed, Who: o.name, ID: id, Sent: sent, Act: outcome(why, err)}
 		if err == nil {
 			e.Index, e.Act = killed[i].Index, outcome(why, killed[i].Err)
 		}
@@ -157,9 +157,9 @@ func (o *office) extend(ctx context.Context) int {
 	o.w.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, operatorWaits)
 	defer cancel()
-	why, asked := o.reason(), o.w.record.Now()
+	why, sent := o.reason(), o.w.record.Now()
 	err := o.c.Extend(ctx, id, lasts)
-	e := history.Event{Kind: history.Extended, Who: o.name, ID: id, Timeout: lasts, Asked: asked, Act: outcome(why, err)}
+	e := history.Event{Kind: history.Extended, Who: o.name, ID: id, Timeout: lasts, Sent: sent, Act: outcome(why, err)}
 	o.w.record.Add(e)
 	if err != nil {
 		return 0
@@ -170,13 +170,13 @@ func (o *office) extend(ctx context.Context) int {
 // keeps records which sessions the node keeps from an entry on, or no longer (Y4 extension).
 func (p *process) keeps(now *fsm.Tree) {
 	p.w.mu.Lock()
-	asked := make([]session.ID, 0, len(p.w.extended))
+	sent := make([]session.ID, 0, len(p.w.extended))
 	for id := range p.w.extended {
-		asked = append(asked, id)
+		sent = append(sent, id)
 	}
 	p.w.mu.Unlock()
-	slices.SortFunc(asked, func(a, b session.ID) int { return cmp.Compare(a, b) })
-	for _, id := range asked {
+	slices.SortFunc(sent, func(a, b session.ID) int { return cmp.Compare(a, b) })
+	for _, id := range sent {
 		until := now.ExtendedUntil(id)
 		if until == p.kept[id] {
 			continue

@@ -107,7 +107,7 @@ func (x *author) work(ctx context.Context, other *author) {
 }
 
 // burst makes many transactions at once, with a few reads between them, and waits for all. In the middle another
-// author, if one is given, takes the session over and writes; sometimes it is taken back afterwards.
+// author, if one is given, takes the session over and writes; sometimes the first author takes it back.
 func (x *author) burst(ctx context.Context, h hand, other *author) {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -171,13 +171,13 @@ func (x *author) begins(e history.Event) (ends func()) {
 
 // conclude waits until the calls that were made before the last fault ended have their answers (I18 an answer).
 func (x *author) conclude(ctx context.Context) {
-	made := x.w.record.Now() - settle
+	made := x.w.record.Now() - recovery
 	for begun := time.Now(); ; sleep(ctx, 500*time.Millisecond) {
 		late := x.waitsSince(made)
 		switch {
 		case len(late) == 0:
 			return
-		case time.Since(begun) > settle:
+		case time.Since(begun) > recovery:
 			for _, e := range late {
 				x.w.record.Add(e)
 			}
@@ -191,7 +191,7 @@ func (x *author) waitsSince(made time.Duration) (late []history.Event) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, e := range x.waits {
-		if e.Asked < made {
+		if e.Sent < made {
 			late = append(late, e)
 		}
 	}
@@ -212,7 +212,7 @@ func (x *author) call(ctx context.Context, h hand) {
 	if x.draw(12) == 0 {
 		with = append(with, client.WithWill(x.will(c.Tag)))
 	}
-	e := history.Event{Kind: history.Called, Who: x.name, ID: h.ID(), Asked: x.w.record.Now(), Call: c}
+	e := history.Event{Kind: history.Called, Who: x.name, ID: h.ID(), Sent: x.w.record.Now(), Call: c}
 	if _, hurried := ctx.Deadline(); !hurried {
 		c.Patient = true
 		defer x.begins(e)()
@@ -254,7 +254,7 @@ func (x *author) find(ctx context.Context, h hand) {
 	ctx, cancel := x.patiently(ctx)
 	defer cancel()
 	e := history.Entry{Linearizable: x.draw(2) == 0, Exists: true, Handle: h.number, As: x.known()}
-	asked, t := x.w.record.Now(), h.Tree()
+	sent, t := x.w.record.Now(), h.Tree()
 	var err error
 	switch x.draw(5) {
 	case 0, 1, 2:
@@ -289,7 +289,7 @@ func (x *author) find(ctx context.Context, h hand) {
 		e.Denied, err = true, nil
 	}
 	if err == nil {
-		x.w.record.Add(history.Event{Kind: history.Found, Who: x.name, ID: h.ID(), Asked: asked, Entry: &e})
+		x.w.record.Add(history.Event{Kind: history.Found, Who: x.name, ID: h.ID(), Sent: sent, Entry: &e})
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 )
 
 // olden is a disk whose newest snapshot is removed while its node is dead. If the log still has the snapshot's entries,
-// the disk looks as after a crash just before the snapshot was complete: the node must serve. Otherwise the node must
+// the disk is as after a crash just before the snapshot was complete: the node must serve. Otherwise the node must
 // refuse to start. It must also refuse if the leader had sent the snapshot, and only the stamp in the log shows that it
 // existed.
 type olden struct {
@@ -49,7 +49,7 @@ func (w *world) Age(name string) bool {
 		return false
 	}
 	if !whole && !marked {
-		return false // the process died before it had told any other node that it has the snapshot
+		return false // the process died before it had reported the snapshot to another node
 	}
 	aside := filepath.Join(d.dir, "aside")
 	if err := errors.Join(os.RemoveAll(aside), os.Rename(newest.path, aside)); err != nil {
@@ -139,7 +139,7 @@ func (o *olden) refused(p *process, err error) bool {
 	return true
 }
 
-// backName returns the name that raft gave the snapshot, from its metadata.
+// backName returns raft's name of the snapshot, from its metadata.
 func backName(path string) string {
 	b, err := os.ReadFile(filepath.Join(path, "meta.json"))
 	if err != nil {
@@ -178,7 +178,7 @@ func (w *world) recovered() {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
 	if !w.agree(ctx, "") {
-		w.failf("%v after the last fault the nodes do not all serve and agree: %s", settle, w.where())
+		w.failf("%v after the last fault the nodes do not all serve and agree: %s", recovery, w.where())
 	}
 }
 

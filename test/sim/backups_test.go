@@ -32,7 +32,7 @@ func (w *world) archive(ctx context.Context) {
 func (w *world) backUp(ctx context.Context, o *client.Client, name string) {
 	ctx, cancel := context.WithTimeout(ctx, operatorWaits)
 	defer cancel()
-	asked := w.record.Now()
+	sent := w.record.Now()
 	var all bytes.Buffer
 	err := o.TakeSnapshot(ctx, name+":7400", client.SnapshotRequest{}, client.SnapshotTo{
 		Started: func([]byte, backup.Header) error { return nil },
@@ -50,7 +50,7 @@ func (w *world) backUp(ctx context.Context, o *client.Client, name string) {
 		return
 	}
 	w.record.Add(history.Event{
-		Kind: history.BackedUp, Who: name, Asked: asked, Index: has.Index,
+		Kind: history.BackedUp, Who: name, Sent: sent, Index: has.Index,
 		Backup: &history.Backup{Sessions: int(has.Sessions), Entries: int(has.Entries)}, //nolint:gosec // a few thousand
 	})
 }

@@ -41,15 +41,15 @@ func (x *worker) pass(ctx context.Context, s *client.Session, last bool) bool {
 		waiting, stop = context.WithTimeout(ctx, x.between(100*time.Millisecond, 6*time.Second))
 	}
 	defer stop()
-	asked := x.w.record.Now()
-	return x.used(s, asked, history.Use{Path: gatePath, Verb: check.Wait}, b.Wait(waiting))
+	sent := x.w.record.Now()
+	return x.used(s, sent, history.Use{Path: gatePath, Verb: check.Wait}, b.Wait(waiting))
 }
 
 func (x *worker) moveGate(ctx context.Context, s *client.Session, move func(context.Context) error, verb string) {
 	ctx, cancel := context.WithTimeout(ctx, givesUp)
 	defer cancel()
-	asked := x.w.record.Now()
-	x.used(s, asked, history.Use{Path: gatePath, Verb: verb}, move(ctx))
+	sent := x.w.record.Now()
+	x.used(s, sent, history.Use{Path: gatePath, Verb: verb}, move(ctx))
 }
 
 // meet enters the double barrier with all other workers, repeatedly. After the last fault a worker continues until all
@@ -94,9 +94,9 @@ func (x *worker) together(ctx context.Context, s *client.Session, last bool) boo
 	b := recipes.NewDoubleBarrier(s, meetPath, workers, recipes.WithHolder(name))
 	entering, cancel := x.withTimeout(ctx, last)
 	defer cancel()
-	asked := x.w.record.Now()
+	sent := x.w.record.Now()
 	inside, err := b.Enter(entering)
-	if !x.used(s, asked, history.Use{Path: meetPath, Verb: check.Enter, Data: name, Number: workers}, err) {
+	if !x.used(s, sent, history.Use{Path: meetPath, Verb: check.Enter, Data: name, Number: workers}, err) {
 		return false
 	}
 	if !last {
@@ -105,6 +105,6 @@ func (x *worker) together(ctx context.Context, s *client.Session, last bool) boo
 	x.runs()
 	leaving, cancel := x.withTimeout(ctx, last)
 	defer cancel()
-	asked = x.w.record.Now()
-	return x.used(s, asked, history.Use{Path: meetPath, Verb: check.Leave, Data: name}, inside.Leave(leaving))
+	sent = x.w.record.Now()
+	return x.used(s, sent, history.Use{Path: meetPath, Verb: check.Leave, Data: name}, inside.Leave(leaving))
 }

@@ -25,7 +25,7 @@ func (x *contender) breaks(ctx context.Context, s *client.Session, p prize) {
 	if x.draw(3) == 0 {
 		whom = page.Children[x.draw(len(page.Children))]
 	}
-	entry, asked := tree.Join(line, whom.Name), x.w.record.Now()
+	entry, sent := tree.Join(line, whom.Name), x.w.record.Now()
 	done, err := s.Tree().Transact(ctx, tree.Transaction{
 		If: []tree.Condition{
 			{Path: entry, Property: tree.CreatedStamp, Is: tree.Equal, Value: uint64(whom.Stat.Created)},
@@ -36,7 +36,7 @@ func (x *contender) breaks(ctx context.Context, s *client.Session, p prize) {
 		return // given up meanwhile
 	}
 	e := history.Event{
-		Kind: history.Broke, Who: x.name, ID: s.ID(), Asked: asked,
+		Kind: history.Broke, Who: x.name, ID: s.ID(), Sent: sent,
 		Claim: &history.Claim{Name: string(whom.Data), Path: p.path, Token: whom.Stat.Created},
 	}
 	if err != nil {

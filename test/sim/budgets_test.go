@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestBounds has a client reach each bound of a cluster that nothing else disturbs, while another client goes on.
+// TestBounds has a client reach each bound of a cluster that nothing else disturbs, while another client continues.
 func TestBounds(t *testing.T) {
 	r := newReport(6, 3)
 	undisturbed(t, r, func(ctx context.Context, _ *world) { sleep(ctx, 70*time.Second) })
@@ -24,7 +24,7 @@ func TestBounds(t *testing.T) {
 		if named := r.Checked["bound named: "+one.budget] > 0; named != one.named {
 			t.Errorf("a refusal named %s: %v, want %v", one.budget, named, one.named)
 		}
-		for _, what := range []string{"bound goes on: ", "bound empties: "} {
+		for _, what := range []string{"bound serves others: ", "bound empties: "} {
 			if r.Checked[what+one.budget] == 0 {
 				t.Errorf("%s%s was never put to the test", what, one.budget)
 			}

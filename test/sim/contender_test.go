@@ -45,14 +45,14 @@ func (w *world) contested() bool {
 
 // work competes with one session after the other, until each strand has had its last turn or ctx ends.
 func (x *contender) work(ctx context.Context) {
-	owed := x.strands
+	pending := x.strands
 	for ctx.Err() == nil {
 		s := x.open(ctx, 30*time.Second)
 		if s == nil {
 			sleep(ctx, 500*time.Millisecond) // the open may have been refused at once
 			continue
 		}
-		if owed = x.compete(ctx, s, owed); len(owed) == 0 {
+		if pending = x.compete(ctx, s, pending); len(pending) == 0 {
 			close(x.done)
 			return
 		}
@@ -64,7 +64,7 @@ func (x *contender) work(ctx context.Context) {
 
 // compete runs strands with a session, for a while or until the session ends. It returns those that have not had their
 // last turn.
-func (x *contender) compete(ctx context.Context, s *client.Session, all []strand) (owed []strand) {
+func (x *contender) compete(ctx context.Context, s *client.Session, all []strand) (pending []strand) {
 	striving, end := context.WithCancel(ctx)
 	defer end()
 	var strands sync.WaitGroup
@@ -79,10 +79,10 @@ func (x *contender) compete(ctx context.Context, s *client.Session, all []strand
 	<-finished
 	for i, one := range all {
 		if !had[i] {
-			owed = append(owed, one)
+			pending = append(pending, one)
 		}
 	}
-	return owed
+	return pending
 }
 
 // accompany injects the events of a process, until its session ends, all strands have finished, or they are to give
@@ -122,7 +122,7 @@ func (x *contender) accompany(ctx context.Context, s *client.Session, finished <
 
 // freeze stops the process for a while, often for longer than its session lives. The SDK's own timers run on.
 func (x *contender) freeze(ctx context.Context, s *client.Session) {
-	asked, goes := x.w.record.Now(), make(chan struct{})
+	sent, goes := x.w.record.Now(), make(chan struct{})
 	x.w.Pause(x.name)
 	x.running.Lock()
 	x.goes = goes
@@ -133,7 +133,7 @@ func (x *contender) freeze(ctx context.Context, s *client.Session) {
 	x.running.Unlock()
 	x.w.Resume(x.name)
 	close(goes)
-	x.w.record.Add(history.Event{Kind: history.Froze, Who: x.name, ID: s.ID(), Asked: asked})
+	x.w.record.Add(history.Event{Kind: history.Froze, Who: x.name, ID: s.ID(), Sent: sent})
 }
 
 // runs waits while the process is frozen.

@@ -27,7 +27,7 @@ type prize struct {
 	path string
 	// recipes are the ways to hold it; each turn draws one.
 	recipes []string
-	// lines are where contenders stand and holders are.
+	// lines are where contenders and holders queue.
 	lines []string
 }
 
@@ -43,7 +43,7 @@ func prizes() []prize {
 // guarded is how many resources there are at most.
 const guarded = 10_000
 
-// contest is the state that all contenders of a cluster share: the resources behind a guard, to which holders write.
+// contest is the state that all contenders of a cluster share: the resources behind a fence, to which holders write.
 type contest struct {
 	w     *world
 	guard *fence.Guard
@@ -59,9 +59,9 @@ type turn struct {
 	claim   history.Claim
 	grant   *recipes.Grant
 	release func(context.Context) error
-	// looks counts the contexts of the grant that were seen alive. seen is the newest.
-	looks int
-	seen  context.Context //nolint:containedctx // compared with the next
+	// observations counts the contexts of the grant that were seen alive. seen is the newest.
+	observations int
+	seen         context.Context //nolint:containedctx // compared with the next
 	// quick reports that it is a last turn: after the last fault, patient and short.
 	quick bool
 }
@@ -91,7 +91,7 @@ func (x *contender) turn(s *client.Session, recipe, path string) *turn {
 	name := fmt.Sprintf("%s/%d", x.name, x.contest.calls.Add(1))
 	t := &turn{x: x, s: s, quick: x.isLast(), claim: history.Claim{Name: name, Recipe: recipe, Path: path}}
 	if path == lockPath {
-		t.claim.LockDelay = time.Duration(x.draw(3)) * lingers / 2
+		t.claim.LockDelay = time.Duration(x.draw(3)) * longestDelay / 2
 	}
 	return t
 }
@@ -106,7 +106,7 @@ func (t *turn) record(k history.Kind, change func(*history.Event)) {
 	t.x.w.record.Add(e)
 }
 
-// ask asks for a grant, and reports whether it was given. Some calls have short limits, and some do not wait.
+// ask requests a grant, and reports whether the grant was given. Some calls have short limits, and some do not wait.
 func (t *turn) ask(ctx context.Context) bool {
 	asking, cancel := t.x.withTimeout(ctx, t.quick)
 	defer cancel()
@@ -151,7 +151,7 @@ func (x *contender) withTimeout(ctx context.Context, quick bool) ( //nolint:revi
 func (t *turn) call(ctx context.Context, hasty bool) error {
 	var h *recipes.Hold
 	var err error
-	named, linger := recipes.WithHolder(t.claim.Name), recipes.WithLockDelay(t.claim.LockDelay)
+	named, delay := recipes.WithHolder(t.claim.Name), recipes.WithLockDelay(t.claim.LockDelay)
 	switch t.claim.Recipe {
 	case check.Semaphore:
 		return t.acquire(ctx, hasty)
@@ -164,7 +164,7 @@ func (t *turn) call(ctx context.Context, hasty bool) error {
 		}
 		return err
 	case check.Lock:
-		l := recipes.NewLock(t.s, t.claim.Path, named, linger)
+		l := recipes.NewLock(t.s, t.claim.Path, named, delay)
 		h, err = either(hasty, l.TryLock, l.Lock)(ctx)
 	case check.ReadLock:
 		l := recipes.NewLock(t.s, t.claim.Path, named)
@@ -196,7 +196,7 @@ func either[F any](first bool, one, other F) F { //nolint:revive // flag-paramet
 // that.
 func (t *turn) hold(ctx context.Context) {
 	x := t.x
-	t.look() // also in a frozen process: the cluster must respect the context
+	t.observe() // also in a frozen process: the cluster must respect the context
 	till := time.Now().Add(x.between(200*time.Millisecond, 2500*time.Millisecond))
 	if t.quick {
 		till = time.Now().Add(x.between(50*time.Millisecond, 300*time.Millisecond))
@@ -229,7 +229,7 @@ func (t *turn) pause(ctx context.Context, d time.Duration) {
 // context and the write.
 func (t *turn) work(ctx context.Context) {
 	t.x.runs()
-	if !t.look() {
+	if !t.observe() {
 		return
 	}
 	if !t.quick && t.x.draw(8) == 0 {
@@ -242,12 +242,12 @@ func (t *turn) work(ctx context.Context) {
 	}
 }
 
-// look reports whether the grant's context lives, and records when each of its contexts ends.
-func (t *turn) look() bool {
+// observe reports whether the grant's context lives, and records when each of its contexts ends.
+func (t *turn) observe() bool {
 	return t.sees(t.grant.Context())
 }
 
-// sees is look for a context.
+// sees is observe for a context.
 func (t *turn) sees(now context.Context) bool {
 	if now.Err() != nil {
 		return false
@@ -256,8 +256,8 @@ func (t *turn) sees(now context.Context) bool {
 		return true
 	}
 	t.seen = now
-	t.looks++
-	name := fmt.Sprintf("%s.%d", t.claim.Name, t.looks)
+	t.observations++
+	name := fmt.Sprintf("%s.%d", t.claim.Name, t.observations)
 	t.record(history.Works, func(e *history.Event) { e.Claim.Name = name })
 	context.AfterFunc(now, func() {
 		t.record(history.Rests, func(e *history.Event) { e.Claim.Name, e.Text = name, context.Cause(now).Error() })
@@ -288,10 +288,10 @@ func (t *turn) write() {
 func (t *turn) vouch(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, givesUp)
 	defer cancel()
-	asked := t.x.w.record.Now()
+	sent := t.x.w.record.Now()
 	holds, err := t.x.client.Tree().CheckFence(ctx, t.grant.Path(), t.claim.Token)
 	if err == nil {
-		t.record(history.FenceChecked, func(e *history.Event) { e.Asked, e.Claim.Holds = asked, holds })
+		t.record(history.FenceChecked, func(e *history.Event) { e.Sent, e.Claim.Holds = sent, holds })
 	}
 }
 

@@ -19,12 +19,12 @@ func (w *world) Flood(ctx context.Context, sessions int) int {
 	)
 	for range sessions {
 		opening.Go(func() {
-			asked := w.record.Now()
+			sent := w.record.Now()
 			s, err := x.client.Open(ctx, client.SessionOptions{Timeout: x.between(4*time.Second, 6*time.Second)})
 			if err != nil {
 				return // opened or not, no client keeps the session
 			}
-			w.record.Add(x.event(history.Opened, s, asked))
+			w.record.Add(x.event(history.Opened, s, sent))
 			mu.Lock()
 			defer mu.Unlock()
 			opened = append(opened, s)

@@ -89,7 +89,7 @@ func deafLeader(t *testing.T, dir string, busy time.Duration) {
 	operator := network.Host("operator")
 	leader := slices.IndexFunc(names, func(n string) bool { return counter(t, operator, n, "holdfast_is_leader") == 1 })
 	if leader < 0 {
-		t.Fatal("nobody leads")
+		t.Fatal("no node leads")
 	}
 	deaf := session.Node(leader + 1)
 	if servedBy(sessions, deaf) == 0 {
@@ -131,7 +131,7 @@ func deafLeader(t *testing.T, dir string, busy time.Duration) {
 		t.Errorf("%d of %d clients are connected", n, clients)
 	}
 	if n := servedBy(sessions, deaf); n != 0 {
-		t.Errorf("%d clients are still at node %d, which hears nothing", n, deaf)
+		t.Errorf("%d clients are still at node %d, which receives nothing", n, deaf)
 	}
 	if !slices.ContainsFunc(names, func(n string) bool {
 		return n != names[leader] && counter(t, operator, n, "holdfast_is_leader") == 1

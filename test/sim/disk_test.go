@@ -21,7 +21,7 @@ import (
 // of the former life's. After a kill, later work of the process does not reach its successor.
 type drive struct {
 	dir string // for the directories of all lives
-	// old belongs to the fault, and to the node's start. The two never run at the same time.
+	// old is of the fault, and to the node's start. The two never run at the same time.
 	old olden
 
 	mu   sync.Mutex
@@ -82,8 +82,8 @@ func (d *drive) healthy() <-chan struct{} {
 	return d.now.mended
 }
 
-// look returns the present state for a write. Half of the failing writes reach the disk all the same.
-func (d *drive) look() state {
+// observe returns the present state for a write. Half of the failing writes reach the disk all the same.
+func (d *drive) observe() state {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s := d.now
@@ -131,7 +131,7 @@ func (k *disk) wasHurt() bool {
 
 // write makes a write to the log meet the drive's faults.
 func (k *disk) write(do func() error) error {
-	met := k.drive.look()
+	met := k.drive.observe()
 	if met.damage != 0 {
 		k.mu.Lock()
 		k.hurt = true

@@ -18,19 +18,19 @@ import (
 
 // double is a client without the SDK that sends every request twice.
 type double struct {
-	*stranger
+	*rawClient
 	instance uint64
 	pairs    int
 }
 
 // Double implements faults.World.
 func (w *world) Double(ctx context.Context) int {
-	s, err := w.stranger(w.guest("d"))
+	s, err := w.rawClient(w.guest("d"))
 	if err != nil {
 		w.failf("guest: %v", err)
 		return 0
 	}
-	d := &double{stranger: s, instance: s.rand.Uint64() | 1}
+	d := &double{rawClient: s, instance: s.rand.Uint64() | 1}
 	for ctx.Err() == nil {
 		d.session(context.WithoutCancel(ctx))
 		sleep(ctx, 300*time.Millisecond)
@@ -71,7 +71,7 @@ func (d *double) session(ctx context.Context) {
 		binary.LittleEndian.PutUint64(id[8*i:], d.rand.Uint64())
 	}
 	request := &holdfastv1.OpenSessionRequest{Timeout: durationpb.New(4 * time.Second), RequestId: id[:]}
-	asked := d.w.record.Now()
+	sent := d.w.record.Now()
 	opened, through, errs := twice(ctx,
 		d, func(ctx context.Context, c holdfastv1.SessionServiceClient) (*holdfastv1.OpenSessionResponse, error) {
 			return c.OpenSession(ctx, request)
@@ -82,7 +82,7 @@ func (d *double) session(ctx context.Context) {
 			d.w.record.Add(
 				history.Event{
 					Kind: history.Refused, Who: d.name, Op: history.Open, Node: number(through[i]),
-					Asked: asked, Unknown: true, Text: err.Error(),
+					Sent: sent, Unknown: true, Text: err.Error(),
 				},
 			)
 			continue
@@ -97,7 +97,7 @@ func (d *double) session(ctx context.Context) {
 		}
 		token = opened[i].GetToken()
 		if kind == history.Opened || opened[i].GetSafeFor() != nil {
-			d.answered(kind, token, asked, opened[i].GetSafeFor(), through[i])
+			d.answered(kind, token, sent, opened[i].GetSafeFor(), through[i])
 		}
 	}
 	if token == nil {
@@ -129,22 +129,22 @@ func same(a, b *holdfastv1.Token) bool {
 }
 
 // answered records that an open or a resume was answered.
-func (d *double) answered(k history.Kind, t *holdfastv1.Token, asked time.Duration, safe *durationpb.Duration,
+func (d *double) answered(k history.Kind, t *holdfastv1.Token, sent time.Duration, safe *durationpb.Duration,
 	through int,
 ) {
 	e := history.Event{
 		Kind: k, Who: d.name, ID: session.ID(t.GetSessionId()), Attachment: t.GetAttachment(),
-		Asked: asked, Node: number(through),
+		Sent: sent, Node: number(through),
 	}
 	if safe != nil {
-		e.Until = asked + safe.AsDuration()
+		e.Until = sent + safe.AsDuration()
 	}
 	d.w.record.Add(e)
 }
 
 // resume makes one attempt twice. It returns the newest token in the answers.
 func (d *double) resume(ctx context.Context, t *holdfastv1.Token, attempt uint64) *holdfastv1.Token {
-	asked := d.w.record.Now()
+	sent := d.w.record.Now()
 	request := &holdfastv1.ResumeSessionRequest{Token: t, Instance: d.instance, Attempt: attempt}
 	got, through, errs := twice(ctx, d,
 		func(ctx context.Context, c holdfastv1.SessionServiceClient) (*holdfastv1.ResumeSessionResponse, error) {
@@ -153,7 +153,7 @@ func (d *double) resume(ctx context.Context, t *holdfastv1.Token, attempt uint64
 	var newest *holdfastv1.Token
 	for i, err := range errs {
 		if err != nil {
-			d.refused(history.Resume, t, asked, through[i], err)
+			d.refused(history.Resume, t, sent, through[i], err)
 			continue
 		}
 		token := got[i].GetToken()
@@ -161,7 +161,7 @@ func (d *double) resume(ctx context.Context, t *holdfastv1.Token, attempt uint64
 			d.w.failAbout(session.ID(t.GetSessionId()), "its resume was answered with %v",
 				session.ID(token.GetSessionId()))
 		}
-		d.answered(history.Resumed, token, asked, got[i].GetSafeFor(), through[i])
+		d.answered(history.Resumed, token, sent, got[i].GetSafeFor(), through[i])
 		if through[0] == through[1] && errs[0] == nil && errs[1] == nil &&
 			got[0].GetToken().GetAttachment() != got[1].GetToken().GetAttachment() {
 			d.w.failAbout(session.ID(t.GetSessionId()),
@@ -179,14 +179,14 @@ func (d *double) resume(ctx context.Context, t *holdfastv1.Token, attempt uint64
 func (d *double) late(ctx context.Context, t *holdfastv1.Token, attempt uint64) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	asked, at := d.w.record.Now(), d.rand.IntN(len(d.nodes))
+	sent, at := d.w.record.Now(), d.rand.IntN(len(d.nodes))
 	_, err := d.nodes[at].ResumeSession(ctx,
 		&holdfastv1.ResumeSessionRequest{Token: t, Instance: d.instance, Attempt: attempt})
 	if err == nil {
 		d.w.failAbout(session.ID(t.GetSessionId()), "M1: attempt %d was answered after a later one was", attempt)
 		return
 	}
-	d.refused(history.Resume, t, asked, at, err)
+	d.refused(history.Resume, t, sent, at, err)
 }
 
 // stale sends the resume of a former process, which may have been in flight since the session had its first attachment.
@@ -194,7 +194,7 @@ func (d *double) late(ctx context.Context, t *holdfastv1.Token, attempt uint64) 
 func (d *double) stale(ctx context.Context, first, newest *holdfastv1.Token) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	asked, at := d.w.record.Now(), d.rand.IntN(len(d.nodes))
+	sent, at := d.w.record.Now(), d.rand.IntN(len(d.nodes))
 	_, err := d.nodes[at].ResumeSession(ctx,
 		&holdfastv1.ResumeSessionRequest{Token: first, Instance: d.instance + 2, Attempt: 1})
 	if err == nil {
@@ -203,21 +203,21 @@ func (d *double) stale(ctx context.Context, first, newest *holdfastv1.Token) {
 			first.GetAttachment(), newest.GetAttachment())
 		return
 	}
-	told, moved := errors.AsType[*session.MovedError](wire.Domain(err))
-	if moved && (told.Attachment < newest.GetAttachment() || told.Instance != d.instance) {
+	reported, moved := errors.AsType[*session.MovedError](wire.Domain(err))
+	if moved && (reported.Attachment < newest.GetAttachment() || reported.Instance != d.instance) {
 		d.w.failAbout(session.ID(first.GetSessionId()),
 			"M1: told that process %d has it with attachment %d, which process %d has with %d or above",
-			told.Instance, told.Attachment, d.instance, newest.GetAttachment())
+			reported.Instance, reported.Attachment, d.instance, newest.GetAttachment())
 	}
-	d.refused(history.Resume, first, asked, at, err)
+	d.refused(history.Resume, first, sent, at, err)
 }
 
 // close closes a session twice.
 func (d *double) close(ctx context.Context, t *holdfastv1.Token) {
-	asked := d.w.record.Now()
+	sent := d.w.record.Now()
 	d.w.record.Add(
 		history.Event{
-			Kind: history.CloseAsked, Who: d.name, ID: session.ID(t.GetSessionId()), Attachment: t.GetAttachment(),
+			Kind: history.CloseSent, Who: d.name, ID: session.ID(t.GetSessionId()), Attachment: t.GetAttachment(),
 		},
 	)
 	_, through, errs := twice(ctx, d,
@@ -226,22 +226,22 @@ func (d *double) close(ctx context.Context, t *holdfastv1.Token) {
 		})
 	for i, err := range errs {
 		if err != nil {
-			d.refused(history.Close, t, asked, through[i], err)
+			d.refused(history.Close, t, sent, through[i], err)
 			continue
 		}
 		d.w.record.Add(history.Event{
 			Kind: history.Closed, Who: d.name, ID: session.ID(t.GetSessionId()), Attachment: t.GetAttachment(),
-			Asked: asked, Node: number(through[i]),
+			Sent: sent, Node: number(through[i]),
 		})
 	}
 }
 
 // refused records that a request was refused or not answered.
-func (d *double) refused(op history.Op, t *holdfastv1.Token, asked time.Duration, through int, err error) {
+func (d *double) refused(op history.Op, t *holdfastv1.Token, sent time.Duration, through int, err error) {
 	e := history.Event{
 		Kind: history.Refused, Who: d.name, Op: op, ID: session.ID(t.GetSessionId()), Attachment: t.GetAttachment(),
-		Asked: asked,
-		Node:  number(through), Unknown: true, Text: fmt.Sprint(err),
+		Sent: sent,
+		Node: number(through), Unknown: true, Text: fmt.Sprint(err),
 	}
 	d.w.record.Add(e)
 }

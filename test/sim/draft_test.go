@@ -76,9 +76,9 @@ func (x *author) draft(h hand, tag uint64) (tree.Transaction, string) {
 			tree.Delete{Path: grove + "/a/b", Version: tree.Any},
 		}
 	case 11:
-		linger := time.Duration(x.draw(2)) * 3 * time.Second
+		delay := time.Duration(x.draw(2)) * 3 * time.Second
 		t.Then = []tree.Op{tree.Create{
-			Path: fmt.Sprintf("%s/own/%d", deskPath, tag), Kind: tree.Ephemeral, Parents: true, Data: data, LockDelay: linger,
+			Path: fmt.Sprintf("%s/own/%d", deskPath, tag), Kind: tree.Ephemeral, Parents: true, Data: data, LockDelay: delay,
 		}}
 	case 12:
 		t.Then = []tree.Op{

@@ -33,11 +33,11 @@ func TestEmptiedDirectory(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.Start(victim)
-		time.Sleep(settle)
+		time.Sleep(recovery)
 		select {
 		case <-w.life(victim).node.Ready():
 		default:
-			t.Errorf("%s does not serve %v after it was started on an empty directory", victim, settle)
+			t.Errorf("%s does not serve %v after it was started on an empty directory", victim, recovery)
 		}
 		status, err := w.life(leader).node.Status(t.Context())
 		if err != nil {

@@ -75,20 +75,20 @@ func TestForgedEntry(t *testing.T) {
 		fault := history.Event{Kind: history.FaultBegan, Who: victim, Text: "forged entry at " + victim}
 		w.record.Add(fault)
 		forged := w.forge(victim)
-		if !soon(ctx, settle, forged) {
+		if !soon(ctx, recovery, forged) {
 			t.Error("no node wrote an entry that could be forged")
 		}
 		if !soon(ctx, 4*time.Second, func() bool { return w.differs(victim) }) {
 			t.Errorf("%s has another state, and has not stepped out 4 s after", victim)
 		}
-		sleep(ctx, settle)
+		sleep(ctx, recovery)
 		if !w.differs(victim) {
 			t.Errorf("%s came back by itself", victim)
 		}
 		w.Kill(victim)
 		w.Start(victim)
-		if !soon(ctx, settle, func() bool { n := w.life(victim).alive(); return n != nil && w.differs(victim) }) {
-			t.Errorf("%s has the other state on its disk, and has not stepped out %v after its restart", victim, settle)
+		if !soon(ctx, recovery, func() bool { n := w.life(victim).alive(); return n != nil && w.differs(victim) }) {
+			t.Errorf("%s has the other state on its disk, and has not stepped out %v after its restart", victim, recovery)
 		}
 		w.Kill(victim)
 		if !w.Empty(victim) {
@@ -97,7 +97,7 @@ func TestForgedEntry(t *testing.T) {
 		w.Start(victim)
 		fault.Kind = history.FaultEnded
 		w.record.Add(fault)
-		sleep(ctx, settle)
+		sleep(ctx, recovery)
 		if got := w.serving(); len(got) != len(w.names) {
 			t.Errorf("%v serve after %s was started on an empty directory", got, victim)
 		}

@@ -108,15 +108,15 @@ func (g *ghost) attach(
 	defer cancel()
 	x := g.bound(node, instance)
 	defer x.Close()
-	asked := g.w.record.Now()
+	sent := g.w.record.Now()
 	s, err := how(ctx, x)
 	if err != nil {
 		return nil, err
 	}
-	e := g.event(kind, s.Token(), asked, s.SafeUntil())
+	e := g.event(kind, s.Token(), sent, s.SafeUntil())
 	e.Node = session.Node(node + 1)
 	g.w.record.Add(e)
-	return &grip{token: s.Token(), node: node, since: asked}, nil
+	return &grip{token: s.Token(), node: node, since: sent}, nil
 }
 
 // open opens a session. It returns nil when there was no answer.
@@ -148,14 +148,14 @@ func (g *ghost) someNode(but int) int {
 
 // resumeAt is resume through one node. The asking process ends with the call, so its request may still be in flight.
 func (g *ghost) resumeAt(ctx context.Context, h *grip, node int) bool {
-	asked, instance, token := g.w.record.Now(), g.w.instance(), h.token
+	sent, instance, token := g.w.record.Now(), g.w.instance(), h.token
 	now, err := g.attach(ctx, node, instance, history.Resumed,
 		func(ctx context.Context, x *client.Client) (*client.Session, error) {
 			return x.Resume(ctx, token)
 		})
-	g.w.tookOver(g.name, instance, token, asked)
+	g.w.tookOver(g.name, instance, token, sent)
 	if err != nil {
-		g.refused(h, node, asked, history.Resume, err)
+		g.refused(h, node, sent, history.Resume, err)
 		return false
 	}
 	*h = *now
@@ -189,17 +189,17 @@ func (g *ghost) rescue(ctx context.Context, h *grip) {
 func (g *ghost) touch(ctx context.Context, h *grip) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	asked := g.w.record.Now()
+	sent := g.w.record.Now()
 	results, err := g.touchers[h.node].Touch(ctx, []session.Token{h.token})
 	if err == nil {
 		err = results[0].Err
 	}
 	if err != nil {
-		g.refused(h, h.node, asked, history.Touch, err)
+		g.refused(h, h.node, sent, history.Touch, err)
 		return
 	}
-	h.since = asked
-	e := g.event(history.Touched, h.token, asked, results[0].SafeUntil)
+	h.since = sent
+	e := g.event(history.Touched, h.token, sent, results[0].SafeUntil)
 	e.Node = session.Node(h.node + 1)
 	g.w.record.Add(e)
 }
@@ -207,17 +207,17 @@ func (g *ghost) touch(ctx context.Context, h *grip) {
 func (g *ghost) close(ctx context.Context, h *grip) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	asked := g.w.record.Now()
+	sent := g.w.record.Now()
 	if err := g.touchers[h.node].CloseToken(ctx, h.token); err != nil {
-		g.refused(h, h.node, asked, history.Close, err)
+		g.refused(h, h.node, sent, history.Close, err)
 		return
 	}
-	g.w.record.Add(g.event(history.Closed, h.token, asked, time.Time{}))
+	g.w.record.Add(g.event(history.Closed, h.token, sent, time.Time{}))
 }
 
 // event describes an answer.
-func (g *ghost) event(k history.Kind, t session.Token, asked time.Duration, until time.Time) history.Event {
-	e := history.Event{Kind: k, Who: g.name, ID: t.ID, Attachment: t.Attachment, Local: t.Local, Asked: asked}
+func (g *ghost) event(k history.Kind, t session.Token, sent time.Duration, until time.Time) history.Event {
+	e := history.Event{Kind: k, Who: g.name, ID: t.ID, Attachment: t.Attachment, Local: t.Local, Sent: sent}
 	if !until.IsZero() {
 		e.Until = g.w.record.Since(until)
 	}
@@ -225,8 +225,8 @@ func (g *ghost) event(k history.Kind, t session.Token, asked time.Duration, unti
 }
 
 // refused records that a request through a node was refused or not answered.
-func (g *ghost) refused(h *grip, node int, asked time.Duration, op history.Op, err error) {
-	e := g.event(history.Refused, h.token, asked, time.Time{})
+func (g *ghost) refused(h *grip, node int, sent time.Duration, op history.Op, err error) {
+	e := g.event(history.Refused, h.token, sent, time.Time{})
 	e.Op, e.Node, e.Text = op, session.Node(node+1), err.Error()
 	var expired *session.ExpiredError
 	switch {

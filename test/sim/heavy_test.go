@@ -92,7 +92,7 @@ const (
 	fills     = 8 * time.Second
 	holds     = 1500 * time.Millisecond
 	gone      = 3 * time.Second // the TTL of its entries
-	roomWaits = 2 * settle
+	roomWaits = 2 * recovery
 )
 
 func (x *heavy) rounds() []round {
@@ -172,7 +172,7 @@ func (x *heavy) round(ctx context.Context, r round, s *client.Session) {
 			x.w.record.Add(history.Event{Kind: history.BudgetAbandoned, Who: x.name, Budget: &r.budget})
 		}
 	}()
-	asked := x.w.record.Now()
+	sent := x.w.record.Now()
 	filling, cancel := context.WithTimeout(ctx, fills)
 	err := r.fill(filling, h)
 	cancel()
@@ -180,7 +180,7 @@ func (x *heavy) round(ctx context.Context, r round, s *client.Session) {
 		r.empty(ctx, h)
 		return
 	}
-	e := history.Event{Kind: history.BudgetExhausted, Who: x.name, Asked: asked, Budget: &r.budget}
+	e := history.Event{Kind: history.BudgetExhausted, Who: x.name, Sent: sent, Budget: &r.budget}
 	if err != nil {
 		e.Text = err.Error()
 	}
@@ -198,7 +198,7 @@ func (x *heavy) round(ctx context.Context, r round, s *client.Session) {
 		err = r.again(trying, h)
 		cancel()
 		if err == nil {
-			x.w.record.Add(history.Event{Kind: history.BudgetAvailable, Who: x.name, Asked: emptied, Budget: &r.budget})
+			x.w.record.Add(history.Event{Kind: history.BudgetAvailable, Who: x.name, Sent: emptied, Budget: &r.budget})
 			return
 		}
 		if s.Err() != nil {
@@ -342,15 +342,15 @@ func (x *heavy) openOnce(ctx context.Context, h *holding) error {
 
 // tries is open with its error.
 func (x *tenant) tries(ctx context.Context) (*client.Session, error) {
-	asked := x.w.record.Now()
+	sent := x.w.record.Now()
 	s, err := x.client.Open(ctx, client.SessionOptions{Timeout: x.timeout()})
 	if err != nil {
 		x.w.record.Add(history.Event{
-			Kind: history.Refused, Who: x.name, Asked: asked, Op: history.Open, Unknown: true, Text: err.Error(),
+			Kind: history.Refused, Who: x.name, Sent: sent, Op: history.Open, Unknown: true, Text: err.Error(),
 		})
 		return nil, err
 	}
-	x.w.record.Add(x.event(history.Opened, s, asked))
+	x.w.record.Add(x.event(history.Opened, s, sent))
 	x.hold(s)
 	return s, nil
 }
@@ -456,12 +456,12 @@ func (x *neighbour) founds(ctx context.Context, s *client.Session) {
 func (x *neighbour) probe(ctx context.Context, op history.Op, do func(ctx context.Context) error) {
 	asking, cancel := context.WithTimeout(ctx, givesUp)
 	defer cancel()
-	asked := x.w.record.Now()
+	sent := x.w.record.Now()
 	err := do(asking)
 	if ctx.Err() != nil {
 		return
 	}
-	e := history.Event{Kind: history.Probed, Who: x.name, Asked: asked, Op: op}
+	e := history.Event{Kind: history.Probed, Who: x.name, Sent: sent, Op: op}
 	if err != nil {
 		e.Text = err.Error()
 	}

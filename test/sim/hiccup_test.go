@@ -27,7 +27,7 @@ func TestHiccups(t *testing.T) {
 		w.clients = p.names()
 		running, stop := context.WithCancel(context.Background())
 		p.begin(running)
-		sleep(running, settle)
+		sleep(running, recovery)
 		one := slices.IndexFunc(w.names, func(name string) bool { return name != w.Leader() })
 		hiccups := []faults.Fault{
 			{Kind: faults.Hiccups, Nodes: []int{one}, Size: 0.49, Caller: 0.625, Lasts: time.Minute},
@@ -40,7 +40,7 @@ func TestHiccups(t *testing.T) {
 		}
 		crowds.Wait()
 		faults.Run(running, w, faultLog{w}, hiccups)
-		sleep(running, settle)
+		sleep(running, recovery)
 		p.testify(running)
 		stop()
 		p.wait()

@@ -24,8 +24,8 @@ func (l faultLog) Nears() {
 	l.w.nears = make(chan struct{})
 }
 
-// Began implements faults.Log. Each hiccup is a separate fault in the history, see world.Stand: between two hiccups all
-// is well. An operator's acts on sessions are no faults for it.
+// Began implements faults.Log. Each hiccup is a separate fault in the history, see world.Suspend: between two hiccups
+// all is well. An operator's acts on sessions are no faults for it.
 func (l faultLog) Began(k faults.Kind, who, text string) {
 	if k != faults.Hiccups && !k.Harmless() {
 		l.w.record.Add(history.Event{Kind: history.FaultBegan, Who: who, Text: text, Clean: k.Clean()})
@@ -54,7 +54,7 @@ func (w *world) judge(plan []faults.Fault) {
 	w.report.lived(w.record.Now(), events, r)
 	w.report.count(stats.Installed, w.logs.count("Installed remote snapshot"))
 	shown := make(map[session.ID]bool)
-	tell := func(id session.ID) {
+	addEvent := func(id session.ID) {
 		if !shown[id] && len(shown) < storiesShown {
 			shown[id] = true
 			w.t.Logf("the story of session %s and of what went on around it:\n%s", id,
@@ -64,10 +64,10 @@ func (w *world) judge(plan []faults.Fault) {
 	for _, v := range r.Violations {
 		w.report.fail(v.String())
 		w.t.Errorf("seed %d: %s", w.seed, v)
-		tell(v.ID)
+		addEvent(v.ID)
 	}
 	for _, id := range w.suspects {
-		tell(id)
+		addEvent(id)
 	}
 	if w.t.Failed() || os.Getenv("SIM_LOG") != "" {
 		w.keep(plan, events)

@@ -62,7 +62,7 @@ func (x *tenant) read(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	read := &history.Read{Allows: x.readOnly, Seen: x.client.SeenIndex()}
-	e := history.Event{Kind: history.Shown, Who: x.name, Asked: x.w.record.Now(), Read: read}
+	e := history.Event{Kind: history.Shown, Who: x.name, Sent: x.w.record.Now(), Read: read}
 	if x.draw(5) == 0 {
 		page, err := x.client.List(ctx, client.ListOptions{Scope: session.ScopeGlobal, PageSize: pageSize})
 		read.Page, e.State = true, page.State

@@ -18,7 +18,7 @@ func linked(t *testing.T, do func(t *testing.T, w *world, x *tenant)) {
 		for _, name := range w.names {
 			w.Start(name)
 		}
-		sleep(t.Context(), settle)
+		sleep(t.Context(), recovery)
 		x := w.tenant("c1")
 		do(t, w, x)
 		x.stop()
@@ -36,7 +36,7 @@ func TestPromisesOfLateAnswers(t *testing.T) {
 		for _, n := range w.names {
 			w.Slow(n, x.name, late, 0)
 		}
-		s := x.open(t.Context(), settle)
+		s := x.open(t.Context(), recovery)
 		if s == nil {
 			t.Fatal("no session")
 		}
@@ -70,7 +70,7 @@ func TestOneDirectionIsSilence(t *testing.T) {
 		t.Run(lost, func(t *testing.T) {
 			linked(t, func(t *testing.T, w *world, x *tenant) {
 				t.Helper()
-				s := x.open(t.Context(), settle)
+				s := x.open(t.Context(), recovery)
 				if s == nil {
 					t.Fatal("no session")
 				}

@@ -84,12 +84,12 @@ func (x *tenant) upgrade(ctx context.Context, s *client.Session, within time.Dur
 	var all sync.WaitGroup
 	for range callers {
 		all.Go(func() {
-			asked := x.asksToUpgrade(s.Token())
+			sent := x.asksToUpgrade(s.Token())
 			if err := s.Upgrade(ctx); err != nil {
-				x.upgradeRefused(s.Token(), asked, err)
+				x.upgradeRefused(s.Token(), sent, err)
 				return
 			}
-			x.w.record.Add(x.event(history.Upgraded, s, asked))
+			x.w.record.Add(x.event(history.Upgraded, s, sent))
 		})
 	}
 	all.Wait()
@@ -102,19 +102,19 @@ func (x *tenant) upgradeToken(ctx context.Context, t session.Token) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	asked := x.asksToUpgrade(t)
+	sent := x.asksToUpgrade(t)
 	u, err := x.client.UpgradeToken(ctx, t)
 	if err != nil {
-		x.upgradeRefused(t, asked, err)
+		x.upgradeRefused(t, sent, err)
 		return
 	}
-	x.w.record.Add(x.w.upgraded(x.name, u, asked))
+	x.w.record.Add(x.w.upgraded(x.name, u, sent))
 }
 
-func (w *world) upgraded(who string, u client.Upgraded, asked time.Duration) history.Event {
+func (w *world) upgraded(who string, u client.Upgraded, sent time.Duration) history.Event {
 	e := history.Event{
 		Kind: history.Upgraded, Who: who, ID: u.Token.ID, Attachment: u.Token.Attachment, Local: u.Token.Local,
-		Node: u.Session.Owner, Asked: asked,
+		Node: u.Session.Owner, Sent: sent,
 	}
 	if !u.SafeUntil.IsZero() {
 		e.Until = w.record.Since(u.SafeUntil)
@@ -122,17 +122,17 @@ func (w *world) upgraded(who string, u client.Upgraded, asked time.Duration) his
 	return e
 }
 
-func (x *tenant) asksToUpgrade(t session.Token) (asked time.Duration) {
-	asked = x.w.record.Now()
+func (x *tenant) asksToUpgrade(t session.Token) (sent time.Duration) {
+	sent = x.w.record.Now()
 	x.w.record.Add(
-		history.Event{Kind: history.UpgradeAsked, Who: x.name, ID: t.ID, Attachment: t.Attachment, Local: t.Local},
+		history.Event{Kind: history.UpgradeSent, Who: x.name, ID: t.ID, Attachment: t.Attachment, Local: t.Local},
 	)
-	return asked
+	return sent
 }
 
-func (x *tenant) upgradeRefused(t session.Token, asked time.Duration, err error) {
+func (x *tenant) upgradeRefused(t session.Token, sent time.Duration, err error) {
 	x.w.record.Add(history.Event{
-		Kind: history.Refused, Who: x.name, ID: t.ID, Attachment: t.Attachment, Local: t.Local, Asked: asked,
+		Kind: history.Refused, Who: x.name, ID: t.ID, Attachment: t.Attachment, Local: t.Local, Sent: sent,
 		Op: history.Upgrade, Unknown: true, Text: err.Error(),
 	})
 }
@@ -150,11 +150,11 @@ func (x *tenant) vanish(ctx, patient context.Context) {
 		if lifted != nil {
 			x.upgrade(ctx, lifted, x.between(time.Millisecond, 3*time.Second), 1)
 		}
-		told := x.draw(2) == 0
+		reported := x.draw(2) == 0
 		x.silence(func() {
 			x.fallSilent()
 			sleep(patient, longest+2*time.Second)
-			if !told {
+			if !reported {
 				x.stop()
 			}
 			for _, n := range x.w.names {
@@ -163,7 +163,7 @@ func (x *tenant) vanish(ctx, patient context.Context) {
 				x.w.Reset(x.name, n)
 			}
 		})
-		if told {
+		if reported {
 			x.awaitEnds(patient)
 			x.stop()
 		}
@@ -223,14 +223,14 @@ func (k *keeper) rise(ctx context.Context, now, first *grip) {
 func (k *keeper) lift(ctx context.Context, h *grip) bool {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	asked := k.w.record.Now()
-	k.w.record.Add(k.event(history.UpgradeAsked, h.token, 0, time.Time{}))
+	sent := k.w.record.Now()
+	k.w.record.Add(k.event(history.UpgradeSent, h.token, 0, time.Time{}))
 	u, err := k.touchers[h.node].UpgradeToken(ctx, h.token)
 	if err != nil {
-		k.refused(h, h.node, asked, history.Upgrade, err)
+		k.refused(h, h.node, sent, history.Upgrade, err)
 		return false
 	}
-	k.w.record.Add(k.w.upgraded(k.name, u, asked))
-	h.token, h.since = u.Token, asked
+	k.w.record.Add(k.w.upgraded(k.name, u, sent))
+	h.token, h.since = u.Token, sent
 	return true
 }

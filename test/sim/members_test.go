@@ -23,11 +23,11 @@ const leastVoters = 3
 type roll struct {
 	mu sync.Mutex
 	// nodes are the nodes, by their number less one, up to the newest. guarded by mu
-	nodes []standing
+	nodes []stoppedFor
 }
 
-// standing is the state of a node.
-type standing struct {
+// stoppedFor is the state of a node.
+type stoppedFor struct {
 	// member: the node is a member, with a vote or without. busy: it is being changed.
 	member, voter, busy bool
 	// gone: the node was removed, and is not started any more.
@@ -35,9 +35,9 @@ type standing struct {
 }
 
 func newRoll(founders int) *roll {
-	r := &roll{nodes: make([]standing, founders)}
+	r := &roll{nodes: make([]stoppedFor, founders)}
 	for i := range r.nodes {
-		r.nodes[i] = standing{member: true, voter: true}
+		r.nodes[i] = stoppedFor{member: true, voter: true}
 	}
 	return r
 }
@@ -84,7 +84,7 @@ func (r *roll) join(most int) (i int, ok bool) {
 	if len(r.nodes) >= most {
 		return 0, false
 	}
-	r.nodes = append(r.nodes, standing{busy: true})
+	r.nodes = append(r.nodes, stoppedFor{busy: true})
 	return len(r.nodes) - 1, true
 }
 
@@ -119,7 +119,7 @@ func (r *roll) indexes() []int {
 	return all
 }
 
-func (r *roll) set(i int, s standing) {
+func (r *roll) set(i int, s stoppedFor) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.nodes[i] = s
@@ -174,15 +174,15 @@ func (w *world) Add(promote bool) (name string, done func() bool) {
 	w.Start(name)
 	w.wants(history.Wanted, i, added)
 	place := session.MemberPlace{Node: number, Raft: name + ":7401", Peer: name + ":7402", Client: name + ":7400"}
-	asked := w.asks("add "+name, func(ctx context.Context) error { return o.AddMember(ctx, place) })
+	sent := w.asks("add "+name, func(ctx context.Context) error { return o.AddMember(ctx, place) })
 	return name, func() bool {
 		defer o.Close()
-		<-asked
+		<-sent
 		w.wants(history.Changed, i, added)
 		if promote {
 			w.promote(o, i)
 		}
-		w.roll.set(i, standing{member: true, voter: promote})
+		w.roll.set(i, stoppedFor{member: true, voter: promote})
 		return true
 	}
 }
@@ -205,15 +205,15 @@ func (w *world) Demote(one string) (name string, done func() bool) {
 		return "", nil
 	}
 	o, name, number := w.operator(), nameOf(i), session.Node(i+1)
-	asked := w.asks("demote "+name, func(ctx context.Context) error { return o.DemoteMember(ctx, number) })
+	sent := w.asks("demote "+name, func(ctx context.Context) error { return o.DemoteMember(ctx, number) })
 	return name, func() bool {
 		defer o.Close()
-		<-asked
+		<-sent
 		w.awaitMember(o, "no vote of "+name, i, func(m *session.Member) bool { return m != nil && !m.Voter })
 		w.wants(history.Changed, i, observer)
 		sleep(context.Background(), lookEvery)
 		w.promote(o, i)
-		w.roll.set(i, standing{member: true, voter: true})
+		w.roll.set(i, stoppedFor{member: true, voter: true})
 		return true
 	}
 }
@@ -226,15 +226,15 @@ func (w *world) Remove(one string, size float64) (name string, done func() bool)
 	}
 	o, name, number := w.operator(), nameOf(i), session.Node(i+1)
 	w.wants(history.Wanted, i, removed)
-	asked := w.asks("remove "+name, func(ctx context.Context) error { return o.RemoveMember(ctx, number) })
+	sent := w.asks("remove "+name, func(ctx context.Context) error { return o.RemoveMember(ctx, number) })
 	return name, func() bool {
 		defer o.Close()
-		<-asked
+		<-sent
 		w.awaitMember(o, "the removal of "+name, i, func(m *session.Member) bool { return m == nil })
 		w.wants(history.Changed, i, removed)
-		w.roll.set(i, standing{busy: true})
+		w.roll.set(i, stoppedFor{busy: true})
 		sleep(context.Background(), time.Duration(size*float64(10*time.Second)))
-		w.roll.set(i, standing{gone: true})
+		w.roll.set(i, stoppedFor{gone: true})
 		w.retire(name)
 		return true
 	}
@@ -259,12 +259,12 @@ func (w *world) Transfer(name string) (done func() bool) {
 	if !slices.Contains(w.roll.in(), w.indexOf(name)) {
 		number = 0
 	}
-	asked := begun(func() error {
+	sent := begun(func() error {
 		return once(func(ctx context.Context) error { return o.TransferLeadership(ctx, number) })
 	})
 	return func() bool {
 		defer o.Close()
-		return <-asked == nil
+		return <-sent == nil
 	}
 }
 
@@ -280,20 +280,20 @@ func (w *world) registers(ctx context.Context) *sync.WaitGroup {
 	}
 	name := w.guest("op")
 	o := w.operatorAt(name)
-	look := func() {
-		asked := w.record.Now()
+	observe := func() {
+		sent := w.record.Now()
 		var all []client.Member
 		err := once(func(ctx context.Context) (err error) { all, err = o.MembersOfLeader(ctx); return err })
 		if err != nil {
 			return
 		}
-		e := history.Event{Kind: history.Listed, Who: name, Asked: asked}
+		e := history.Event{Kind: history.Listed, Who: name, Sent: sent}
 		for _, m := range all {
 			e.Members = append(e.Members, session.Member{Node: m.Node, Voter: m.Voter})
 		}
 		w.record.Add(e)
 	}
-	all := w.everySecond(ctx, look)
+	all := w.everySecond(ctx, observe)
 	context.AfterFunc(ctx, func() { all.Wait(); _ = o.Close() })
 	return all
 }

@@ -13,7 +13,7 @@ import (
 // mirror keeps one mirror of the watched part of the tree after the other until the last fault is over, and reads them.
 func (x *watcher) mirror(ctx context.Context) {
 	for ctx.Err() == nil && !x.isLast() {
-		filling, cancel := context.WithTimeout(ctx, settle)
+		filling, cancel := context.WithTimeout(ctx, recovery)
 		m, err := x.client.Tree().Mirror(filling, plotPath)
 		cancel()
 		if err != nil {
@@ -28,8 +28,8 @@ func (x *watcher) mirror(ctx context.Context) {
 			x.readMirror(ctx, m, name, givesUp)
 			x.wait(ctx, x.between(100*time.Millisecond, 2*time.Second))
 		}
-		if x.isLast() && !x.readMirror(ctx, m, name, settle) {
-			x.w.failf("%s: a mirror does not show what its client has seen, %v after the last fault: %v", x.name, settle,
+		if x.isLast() && !x.readMirror(ctx, m, name, recovery) {
+			x.w.failf("%s: a mirror does not show what its client has seen, %v after the last fault: %v", x.name, recovery,
 				m.Err())
 		}
 		m.Close()

@@ -96,7 +96,7 @@ func (w *world) Freeze(lasts time.Duration) (undo func() bool) {
 }
 
 // freezing is a request to freeze the cluster.
-type freezing struct{ asked, lasts time.Duration }
+type freezing struct{ sent, lasts time.Duration }
 
 // begun starts a call beside the fault that makes it.
 func begun(call func() error) <-chan error {
@@ -121,7 +121,7 @@ func (p *process) frost(now *fsm.Tree) {
 		f := p.w.freeze
 		p.w.mu.Unlock()
 		// The bound counts from the entry's reading of the running clock, which is none of before the request.
-		e.Kind, e.Timeout, e.Until = history.FreezeBegan, f.lasts, f.asked+f.lasts
+		e.Kind, e.Timeout, e.Until = history.FreezeBegan, f.lasts, f.sent+f.lasts
 	}
 	p.note(e)
 }

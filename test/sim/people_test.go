@@ -280,7 +280,7 @@ func (p *population) want() {
 		z.w.record.Add(history.Event{Kind: history.Wants, Who: z.name})
 	}
 	for _, x := range p.workers {
-		x.owe()
+		x.mustServe()
 	}
 	p.rest()
 	for _, x := range p.strivers() {
@@ -324,7 +324,7 @@ func (p *population) testify(ctx context.Context) {
 
 // wait waits until all clients have finished. The dead get a bounded time to die.
 func (p *population) wait() {
-	timer := time.AfterFunc(3*settle, p.impatient)
+	timer := time.AfterFunc(3*recovery, p.impatient)
 	defer timer.Stop()
 	p.lives.Wait()
 }

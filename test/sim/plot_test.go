@@ -72,7 +72,7 @@ func (p *process) grew(index uint64, now tree.Frozen, changes []tree.Change) {
 	var entries []history.Leaf
 	view := now.As(everything())
 	if stat, exists, err := view.Exists(plotPath); err != nil {
-		p.w.failf("%s: look at its own tree: %v", p.name, err)
+		p.w.failf("%s: read its own tree: %v", p.name, err)
 	} else if exists {
 		entries = p.w.leaves(view, []history.Leaf{{Path: plotPath, Stat: stat}})
 	}

@@ -29,7 +29,7 @@ type process struct {
 	node   *node.Node
 	killed bool
 	over   bool
-	// stopping: the process was asked to stop in order.
+	// stopping: the process got the signal to stop.
 	stopping bool
 	// frozen reports that the newest entry that was applied is one of a freeze. guarded by mu
 	frozen bool
@@ -118,7 +118,7 @@ func (p *process) live(ctx context.Context) {
 		Observers: node.Observers{
 			Applied: p.applied,
 			OnAnswer: func(term uint64, from session.Node, sent time.Time) {
-				p.note(history.Event{Kind: history.AnswerReceived, Who: p.name, Node: from, Term: term, Asked: w.record.Since(sent)})
+				p.note(history.Event{Kind: history.AnswerReceived, Who: p.name, Node: from, Term: term, Sent: w.record.Since(sent)})
 			},
 			Members: p.finds,
 			Expires: p.expires,
@@ -181,7 +181,7 @@ const leaving = 10 * time.Second
 func (p *process) mustLeave() {
 	time.AfterFunc(leaving, func() {
 		if p.alive() != nil {
-			p.w.failf("%s goes on %v after a write to its disk had failed", p.name, leaving)
+			p.w.failf("%s still runs %v after a write to its disk had failed", p.name, leaving)
 		}
 	})
 }

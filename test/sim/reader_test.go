@@ -19,8 +19,8 @@ import (
 	"holdfast/transport/wire" //nolint:depguard // reads an answer's statement about its node
 )
 
-// stranger is a client without the SDK, with a connection to each node.
-type stranger struct {
+// rawClient is a client without the SDK, with a connection to each node.
+type rawClient struct {
 	w     *world
 	name  string
 	rand  *rand.Rand
@@ -28,8 +28,8 @@ type stranger struct {
 	conns []*grpc.ClientConn
 }
 
-func (w *world) stranger(name string) (*stranger, error) {
-	s := &stranger{w: w, name: name, rand: w.stream(name)}
+func (w *world) rawClient(name string) (*rawClient, error) {
+	s := &rawClient{w: w, name: name, rand: w.stream(name)}
 	host := w.Host(name)
 	for _, address := range w.endpoints() {
 		cc, err := grpc.NewClient("passthrough:///"+address,
@@ -52,7 +52,7 @@ func (w *world) stranger(name string) (*stranger, error) {
 	return s, nil
 }
 
-func (s *stranger) disconnect() {
+func (s *rawClient) disconnect() {
 	for _, cc := range s.conns {
 		_ = cc.Close()
 	}
@@ -61,18 +61,18 @@ func (s *stranger) disconnect() {
 // wanderer reads from one node after the other. Each request carries the index that the wanderer has seen, but it never
 // checks an answer. It asks a read-only node for answers that such a node must not give.
 type wanderer struct {
-	*stranger
+	*rawClient
 	seen  uint64
 	token *holdfastv1.Token // the token of its session, nil for none
 	tries uint64
 }
 
 func (w *world) wanderer(name string) *wanderer {
-	s, err := w.stranger(name)
+	s, err := w.rawClient(name)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return &wanderer{stranger: s}
+	return &wanderer{rawClient: s}
 }
 
 // wander reads until ctx ends.
@@ -130,7 +130,7 @@ func (r *wanderer) get(ctx context.Context, node int, id session.ID) session.Mod
 	defer cancel()
 	read := &history.Read{Allows: r.rand.IntN(4) > 0, Seen: r.seen}
 	e := history.Event{
-		Kind: history.Shown, Who: r.name, ID: id, Node: number(node), Asked: r.w.record.Now(),
+		Kind: history.Shown, Who: r.name, ID: id, Node: number(node), Sent: r.w.record.Now(),
 		Read: read,
 	}
 	answer, err := r.nodes[node].GetSession(ctx,
@@ -168,7 +168,7 @@ func (r *wanderer) list(ctx context.Context, node int) session.Mode {
 	var token string
 	for {
 		read := &history.Read{Allows: r.rand.IntN(4) > 0, Seen: r.seen, Page: true, After: after}
-		e := history.Event{Kind: history.Shown, Who: r.name, Node: number(node), Asked: r.w.record.Now(), Read: read}
+		e := history.Event{Kind: history.Shown, Who: r.name, Node: number(node), Sent: r.w.record.Now(), Read: read}
 		answer, err := r.nodes[node].ListSessions(ctx, &holdfastv1.ListSessionsRequest{
 			PageSize: pageSize, PageToken: token, AllowReadOnly: read.Allows, SeenIndex: read.Seen,
 			Filter: &holdfastv1.SessionFilter{Scope: holdfastv1.Scope_SCOPE_GLOBAL},
@@ -208,7 +208,7 @@ func (r *wanderer) refused(e history.Event, op history.Op, err error) session.Mo
 func (r *wanderer) write(ctx context.Context, node int) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	e := history.Event{Who: r.name, Node: number(node), Asked: r.w.record.Now()}
+	e := history.Event{Who: r.name, Node: number(node), Sent: r.w.record.Now()}
 	if r.token == nil || r.rand.IntN(3) == 0 {
 		r.open(ctx, node, e)
 		return
@@ -219,7 +219,7 @@ func (r *wanderer) write(ctx context.Context, node int) {
 		return
 	}
 	asks := e
-	asks.Kind, asks.Asked = history.CloseAsked, 0
+	asks.Kind, asks.Sent = history.CloseSent, 0
 	r.w.record.Add(asks)
 	answer, err := r.nodes[node].CloseSession(ctx, &holdfastv1.CloseSessionRequest{Token: r.token})
 	if err != nil {
@@ -237,7 +237,7 @@ func (r *wanderer) begin(ctx context.Context) {
 	for node := 0; ctx.Err() == nil && r.token == nil; node++ {
 		bound, cancel := context.WithTimeout(ctx, callTimeout)
 		at := node % len(r.nodes)
-		r.open(bound, at, history.Event{Who: r.name, Node: number(at), Asked: r.w.record.Now()})
+		r.open(bound, at, history.Event{Who: r.name, Node: number(at), Sent: r.w.record.Now()})
 		cancel()
 		sleep(ctx, 500*time.Millisecond)
 	}
@@ -276,7 +276,7 @@ func (r *wanderer) granted(e history.Event, t *holdfastv1.Token, safe *durationp
 ) {
 	e.ID, e.Attachment, e.State = session.ID(t.GetSessionId()), t.GetAttachment(), r.noteState(wire.StateFrom(state))
 	if safe != nil {
-		e.Until = e.Asked + safe.AsDuration()
+		e.Until = e.Sent + safe.AsDuration()
 	}
 	r.w.record.Add(e)
 	r.token = t

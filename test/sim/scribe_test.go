@@ -101,7 +101,7 @@ func (x *scribe) step(ctx context.Context, s *client.Session) {
 		all := x.shelf.all()
 		x.list(ctx, x.name, s.Tree(), all[max(len(all)-8, 0):])
 	default:
-		x.look(ctx, s.Tree())
+		x.observe(ctx, s.Tree())
 	}
 }
 
@@ -117,9 +117,9 @@ func (x *scribe) write(ctx context.Context, s *client.Session, e history.Entry, 
 	defer cancel()
 	x.written++
 	e.Data = fmt.Sprintf("%s %d", x.name, x.written)
-	asked := x.w.record.Now()
+	sent := x.w.record.Now()
 	done, err := s.Tree().Transact(ctx, tree.Transaction{Then: []tree.Op{withData(op, e.Data)}})
-	event := history.Event{Kind: history.Wrote, Who: x.name, ID: s.ID(), Asked: asked, Entry: &e}
+	event := history.Event{Kind: history.Wrote, Who: x.name, ID: s.ID(), Sent: sent, Entry: &e}
 	refused, _ := errors.AsType[*tree.WriteError](err)
 	switch {
 	case err == nil && len(done.Outcome.Ops) != 1:
@@ -153,19 +153,19 @@ func withData(op tree.Op, data string) tree.Op {
 	}
 }
 
-// look reads the counter, and records the answer.
-func (x *scribe) look(ctx context.Context, t *client.Tree) {
+// observe reads the counter, and records the answer.
+func (x *scribe) observe(ctx context.Context, t *client.Tree) {
 	ctx, cancel := context.WithTimeout(ctx, givesUp)
 	defer cancel()
 	e := history.Entry{Path: counterPath, Linearizable: x.draw(2) == 0, Exists: true}
-	asked := x.w.record.Now()
+	sent := x.w.record.Now()
 	found, err := t.Get(ctx, counterPath, how(e.Linearizable)...)
 	if err != nil {
 		return
 	}
 	e.Data, e.Stat, e.Stamp = string(found.Data), found.Stat, found.Stamp
 	x.version = e.Stat.Version
-	x.w.record.Add(history.Event{Kind: history.TreeRead, Who: x.name, Asked: asked, Entry: &e})
+	x.w.record.Add(history.Event{Kind: history.TreeRead, Who: x.name, Sent: sent, Entry: &e})
 }
 
 func how(linearizable bool) []client.ReadOption { //nolint:revive // flag-parameter: a drawn value
@@ -181,7 +181,7 @@ func (x *scribe) list(ctx context.Context, who string, t *client.Tree, all []eph
 	ctx, cancel := context.WithTimeout(ctx, givesUp)
 	defer cancel()
 	linearizable := x.draw(2) == 0
-	asked := x.w.record.Now()
+	sent := x.w.record.Now()
 	page, err := t.ListPage(ctx, "/own", client.Listing{PageSize: tree.MaxPage, WithData: true}, how(linearizable)...)
 	if err != nil {
 		return errors.Is(err, &tree.RefusedError{Code: tree.NoNode})
@@ -193,18 +193,18 @@ func (x *scribe) list(ctx context.Context, who string, t *client.Tree, all []eph
 				e.Exists, e.Data, e.Stat = true, string(c.Data), c.Stat
 			}
 		}
-		x.w.record.Add(history.Event{Kind: history.TreeRead, Who: who, ID: of.owner, Asked: asked, Entry: &e})
+		x.w.record.Add(history.Event{Kind: history.TreeRead, Who: who, ID: of.owner, Sent: sent, Entry: &e})
 	}
 	return true
 }
 
 // lookBack lists all ephemerals that there ever were, long after the last fault.
 func (x *scribe) lookBack(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, settle)
+	ctx, cancel := context.WithTimeout(ctx, recovery)
 	defer cancel()
 	for !x.list(ctx, x.name+" at last", x.client.Tree(), x.shelf.all()) {
 		if ctx.Err() != nil {
-			x.w.failf("%s: the tree could not be read within %v, long after the last fault", x.name, settle)
+			x.w.failf("%s: the tree could not be read within %v, long after the last fault", x.name, recovery)
 			return
 		}
 		sleep(ctx, 500*time.Millisecond)

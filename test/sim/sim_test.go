@@ -26,9 +26,9 @@ import (
 const (
 	// defaultSeeds is the number of seeds that go test runs: enough that every kind of fault is dealt more than once.
 	defaultSeeds = 14
-	// settle is how long after the last fault a cluster may need to serve every client again. It covers Raft's back-off
+	// recovery is how long after the last fault a cluster may need to serve every client again. It covers Raft's back-off
 	// after a heal, an election, and the SDK's back-off.
-	settle = 20 * time.Second
+	recovery = 20 * time.Second
 	// served is how long clients continue after that, so that the checker sees each of them served.
 	served = 2 * time.Second
 	// faultCount is the number of faults of one run, calm the length of the calm spells between some of them.
@@ -38,18 +38,18 @@ const (
 	opening = 5 * time.Second
 	// dying is how long after a run silent sessions may need to expire: the longest timeout, a round and a commit.
 	dying = 14 * time.Second
-	// lingers is the longest lock-delay of a contender.
-	lingers = 3 * time.Second
-	// lastTurns is how long all contenders need for their last turns, once no dead contender stands before them.
+	// longestDelay is the longest lock-delay of a contender.
+	longestDelay = 3 * time.Second
+	// lastTurns is how long all contenders need for their last turns, once no dead contender is ahead of them.
 	lastTurns = 8 * time.Second
 )
 
 func bounds(nodes int) check.Bounds {
 	cfg := config.Default()
 	return check.Bounds{
-		ExpiryInterval: 250 * time.Millisecond, Commit: time.Second, Calm: 50 * time.Millisecond, Settle: settle,
-		Interval: 500 * time.Millisecond, Quorum: nodes/2 + 1, Serve: settle,
-		Turn: settle + longest + lingers + lastTurns, Reap: time.Second,
+		ExpiryInterval: 250 * time.Millisecond, Commit: time.Second, Calm: 50 * time.Millisecond, Recovery: recovery,
+		Interval: 500 * time.Millisecond, Quorum: nodes/2 + 1, Serve: recovery,
+		Turn: recovery + longest + longestDelay + lastTurns, Reap: time.Second,
 		Probe: time.Second,
 		// N1
 		ReadOnlyAfter: 3*cfg.Sessions.HeartbeatInterval + 2*cfg.Raft.HeartbeatTimeout + 2*time.Second,
@@ -159,7 +159,7 @@ func run(t *testing.T, r *report) {
 	shape := faults.Shape{Nodes: len(w.names), Count: faultCount, Deal: r.Seed}
 	quiet := opening
 	if r.Seed%3 == 0 {
-		shape.Calm, quiet = calm, settle
+		shape.Calm, quiet = calm, recovery
 	}
 	plan := faults.Plan(w.stream("faults"), shape)
 	w.eager = r.Seed%2 == 1 || slices.ContainsFunc(plan, func(f faults.Fault) bool {
@@ -190,7 +190,7 @@ func run(t *testing.T, r *report) {
 		1+len(slices.Concat(plan, links, hiccups, beside, lags, ends, keeps, roll)), after)
 	w.record.Add(history.Event{Kind: history.Healed})
 	p.want()
-	sleep(running, settle+served)
+	sleep(running, recovery+served)
 	p.testify(running)
 	w.recovered()
 	stop()
@@ -280,7 +280,7 @@ func (w *world) newMembers() []faults.Fault {
 }
 
 // successions draws faults of a leader's succession: for one seed of five beside the plan, unless it has calm spells,
-// and for one of five after all other faults, where the checker can tell which fault cost a leader. The draws are
+// and for one of five after all other faults, where the checker can determine which fault cost a leader. The draws are
 // separate like those of badLinks.
 func (w *world) successions() (beside, after []faults.Fault) {
 	plan := faults.Successions(w.stream("successions"), len(w.names))

@@ -15,7 +15,7 @@ import (
 // streamer watches the tree without the SDK, at one node after the other: it resumes from its last stamp. Each of its
 // streams is a separate watch, and the node reports up to where the watch is complete (V5 stamps for idle watchers).
 type streamer struct {
-	*stranger
+	*rawClient
 	trees []holdfastv1.TreeServiceClient
 	// progress is the stamp to resume from.
 	progress tree.Stamp
@@ -26,11 +26,11 @@ type streamer struct {
 }
 
 func (w *world) streamer(name string) *streamer {
-	s, err := w.stranger(name)
+	s, err := w.rawClient(name)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	x := &streamer{stranger: s, last: make(chan struct{}), done: make(chan struct{})}
+	x := &streamer{rawClient: s, last: make(chan struct{}), done: make(chan struct{})}
 	for _, cc := range s.conns {
 		x.trees = append(x.trees, holdfastv1.NewTreeServiceClient(cc))
 	}
@@ -56,14 +56,14 @@ func (x *streamer) work(ctx context.Context) {
 // finish watches until it has received everything that a node has applied by now.
 func (x *streamer) finish(ctx context.Context) {
 	all := tree.StampAt(x.w.plot.applied(), tree.MaxPosition)
-	ctx, cancel := context.WithTimeout(ctx, settle)
+	ctx, cancel := context.WithTimeout(ctx, recovery)
 	defer cancel()
 	for x.progress < all && ctx.Err() == nil {
-		x.stream(ctx, settle, all, false)
+		x.stream(ctx, recovery, all, false)
 		sleep(ctx, 100*time.Millisecond)
 	}
 	if x.progress < all {
-		x.w.failf("%s: complete up to %v, and not up to %v, %v after the last fault", x.name, x.progress, all, settle)
+		x.w.failf("%s: complete up to %v, and not up to %v, %v after the last fault", x.name, x.progress, all, recovery)
 	}
 }
 
@@ -78,12 +78,12 @@ func (x *streamer) stream(ctx context.Context, lasts time.Duration, upTo tree.St
 	} else if all := beds(); x.rand.IntN(2) == 0 {
 		specs = append(specs, tree.WatchSpec{Path: all[x.rand.IntN(len(all))], Kind: tree.WatchPersistent})
 	}
-	asked := wire.AdditionProto(0, tree.Addition{Watches: specs})
+	sent := wire.AdditionProto(0, tree.Addition{Watches: specs})
 	if x.rand.IntN(5) == 0 {
 		x.progress = 0 // restarts
 	}
 	stream, err := x.trees[x.rand.IntN(len(x.trees))].Watch(ctx, &holdfastv1.WatchRequest{
-		Watches: asked.GetWatches(), Since: uint64(x.progress), Seen: uint64(x.progress), AllowStale: stale,
+		Watches: sent.GetWatches(), Since: uint64(x.progress), Seen: uint64(x.progress), AllowStale: stale,
 	})
 	if err != nil {
 		return

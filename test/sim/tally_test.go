@@ -41,19 +41,19 @@ func (x *worker) count(ctx context.Context, s *client.Session, last bool) bool {
 func (x *worker) add(ctx context.Context, s *client.Session, c *recipes.Counter, last bool) bool {
 	asking, cancel := x.withTimeout(ctx, last)
 	defer cancel()
-	number, asked := x.contest.calls.Add(1), x.w.record.Now()
+	number, sent := x.contest.calls.Add(1), x.w.record.Now()
 	sum, err := c.Add(asking, number)
 	u := history.Use{Path: countPath, Verb: check.Add, Number: number, Sum: sum}
-	return x.used(s, asked, u, err)
+	return x.used(s, sent, u, err)
 }
 
 func (x *worker) read(ctx context.Context, s *client.Session, c *recipes.Counter) {
 	asking, cancel := x.withTimeout(ctx, false)
 	defer cancel()
-	asked := x.w.record.Now()
+	sent := x.w.record.Now()
 	sum, err := c.Get(asking, client.Linearizable())
 	if err == nil {
-		x.used(s, asked, history.Use{Path: countPath, Verb: check.Read, Sum: sum}, nil)
+		x.used(s, sent, history.Use{Path: countPath, Verb: check.Read, Sum: sum}, nil)
 	}
 }
 
@@ -85,14 +85,14 @@ func (x *worker) attend(ctx context.Context, s *client.Session) bool {
 		if last { // a view shows its own session's writes a little later
 			sleep(ctx, 100*time.Millisecond)
 		}
-		x.look(a, check.View)
+		x.observe(a, check.View)
 		return a.member != nil && a.member.Err() == nil
 	})(ctx, s)
 }
 
 // mind joins the group, says something else of itself, or leaves.
 func (x *worker) mind(ctx context.Context, a *attendance, last bool) {
-	asked := x.w.record.Now()
+	sent := x.w.record.Now()
 	u := history.Use{Path: groupPath, Verb: check.Join, Data: fmt.Sprintf("%s says %d", x.name, x.contest.calls.Add(1))}
 	is := recipes.Member{ID: x.name, Address: u.Data}
 	var err error
@@ -109,11 +109,11 @@ func (x *worker) mind(ctx context.Context, a *attendance, last bool) {
 		u.Verb = "leave"
 		err = a.member.Leave(ctx)
 	}
-	x.used(a.s, asked, u, err)
+	x.used(a.s, sent, u, err)
 }
 
-// look records the contents of a view.
-func (x *worker) look(a *attendance, verb string) {
+// observe records the contents of a view.
+func (x *worker) observe(a *attendance, verb string) {
 	if a.view.Err() != nil {
 		if x.isLast() && a.s.Err() == nil && !errors.Is(a.view.Err(), session.ErrClosed) {
 			x.w.failAbout(a.s.ID(), "%s: %s has ended: %v", x.name, a.name, a.view.Err())
@@ -148,6 +148,6 @@ func (y *yard) takeRoll(ctx context.Context, all []*worker) {
 		sleep(ctx, 500*time.Millisecond)
 	}
 	for _, x := range all {
-		x.look(x.present.Load(), check.LastView)
+		x.observe(x.present.Load(), check.LastView)
 	}
 }

@@ -87,20 +87,20 @@ func (x *tenant) draw(n int) int {
 func (x *tenant) open(ctx context.Context, within time.Duration) *client.Session {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	asked := x.w.record.Now()
+	sent := x.w.record.Now()
 	s, err := x.client.Open(ctx, client.SessionOptions{
 		Timeout: x.timeout(), Local: x.opensLocally(), Labels: x.w.labels(x.name),
 	})
 	if err != nil {
 		x.w.record.Add(
 			history.Event{
-				Kind: history.Refused, Who: x.name, Asked: asked, Op: history.Open, Unknown: true,
+				Kind: history.Refused, Who: x.name, Sent: sent, Op: history.Open, Unknown: true,
 				Text: err.Error(),
 			},
 		)
 		return nil
 	}
-	x.w.record.Add(x.event(history.Opened, s, asked))
+	x.w.record.Add(x.event(history.Opened, s, sent))
 	x.hold(s)
 	return s
 }
@@ -117,17 +117,17 @@ func (x *tenant) timeout() time.Duration {
 func (x *tenant) steal(ctx context.Context, t session.Token) *client.Session {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	asked := x.w.record.Now()
+	sent := x.w.record.Now()
 	s, err := x.client.Resume(ctx, t)
-	x.w.tookOver(x.name, x.instance, t, asked)
+	x.w.tookOver(x.name, x.instance, t, sent)
 	if err != nil {
 		x.w.record.Add(history.Event{
-			Kind: history.Refused, Who: x.name, ID: t.ID, Asked: asked, Op: history.Resume, Unknown: true,
+			Kind: history.Refused, Who: x.name, ID: t.ID, Sent: sent, Op: history.Resume, Unknown: true,
 			Text: err.Error(),
 		})
 		return nil
 	}
-	x.w.record.Add(x.event(history.Resumed, s, asked))
+	x.w.record.Add(x.event(history.Resumed, s, sent))
 	x.hold(s)
 	return s
 }
@@ -136,17 +136,17 @@ func (x *tenant) steal(ctx context.Context, t session.Token) *client.Session {
 func (x *tenant) close(ctx context.Context, s *client.Session) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	asked, token := x.w.record.Now(), s.Token()
+	sent, token := x.w.record.Now(), s.Token()
 	x.w.record.Add(
 		history.Event{
-			Kind: history.CloseAsked, Who: x.name, ID: s.ID(), Attachment: token.Attachment,
+			Kind: history.CloseSent, Who: x.name, ID: s.ID(), Attachment: token.Attachment,
 			Local: token.Local,
 		},
 	)
 	err := s.Close(ctx)
 	e := history.Event{
 		Kind: history.Closed, Who: x.name, ID: s.ID(), Attachment: token.Attachment, Local: token.Local,
-		Asked: asked,
+		Sent: sent,
 	}
 	switch {
 	case err == nil:
@@ -159,8 +159,8 @@ func (x *tenant) close(ctx context.Context, s *client.Session) {
 }
 
 // event describes the present state of s.
-func (x *tenant) event(k history.Kind, s *client.Session, asked time.Duration) history.Event {
-	e := history.Event{Kind: k, Who: x.name, ID: s.ID(), Asked: asked}
+func (x *tenant) event(k history.Kind, s *client.Session, sent time.Duration) history.Event {
+	e := history.Event{Kind: k, Who: x.name, ID: s.ID(), Sent: sent}
 	// The promise is read first: a newer attachment with an older promise is harmless.
 	if until := s.SafeUntil(); !until.IsZero() {
 		e.Until = x.w.record.Since(until)
@@ -333,7 +333,7 @@ func (x *tenant) die(ctx, patient context.Context) {
 		})
 		if x.draw(2) == 0 {
 			x.awaitEnds(patient)
-			// A local session whose upgrade was in flight may have outlived the silence, and is given up now.
+			// A local session whose upgrade was in flight may have outlived the silence, and is released now.
 			x.fallSilent()
 		}
 		x.stop()
@@ -390,8 +390,8 @@ func (x *tenant) testify(ctx context.Context) {
 		e.Text = state
 		x.w.record.Add(e)
 	}
-	if x.open(ctx, settle) == nil {
-		x.w.failf("%s: no session could be opened within %v, long after the last fault", x.name, settle)
+	if x.open(ctx, recovery) == nil {
+		x.w.failf("%s: no session could be opened within %v, long after the last fault", x.name, recovery)
 	}
 }
 

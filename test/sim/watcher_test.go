@@ -188,13 +188,13 @@ func (p *spell) begin(ctx context.Context) {
 		spec.Path = append(veiled, check.VeiledPath, check.VeiledPath)[p.x.draw(len(veiled)+2)]
 	}
 	p.lasting = append(p.lasting, l)
-	p.running.Go(func() { p.x.hear(ctx, p.t, l, spec) })
+	p.running.Go(func() { p.x.receive(ctx, p.t, l, spec) })
 }
 
-// hear records the events of a lasting watch until ctx ends. A watch ends with its context, whatever is unread. But the
-// checker expects everything that its client had received by the end of ctx, so the watch ends a moment later: in the
-// time of a bubble that is when the reader, who makes no pauses any more, waits for more.
-func (x *watcher) hear(ctx context.Context, t *client.Tree, l *lasting, spec tree.WatchSpec) {
+// receive records the events of a lasting watch until ctx ends. A watch ends with its context, whatever is unread. But
+// the checker expects everything that its client had received by the end of ctx, so the watch ends a moment later: in
+// the time of a bubble that is when the reader, who makes no pauses any more, waits for more.
+func (x *watcher) receive(ctx context.Context, t *client.Tree, l *lasting, spec tree.WatchSpec) {
 	watching, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(time.Millisecond, cancel) })()
@@ -320,7 +320,7 @@ func (p *spell) wait(once *client.OneShot, spec tree.WatchSpec, stamp, upper tre
 }
 
 // progress records that all watches must be complete up to the stamp of an answer. Events of one-shots have arrived;
-// the readers of the other watches process theirs when time goes on.
+// the readers of the other watches process theirs when time continues.
 func (p *spell) progress(stamp tree.Stamp) {
 	p.waits = slices.DeleteFunc(p.waits, func(one *waiting) bool { return p.fired(one, stamp) })
 	time.Sleep(time.Nanosecond)
@@ -379,13 +379,13 @@ func (p *spell) end(ctx context.Context, stop func()) {
 func (p *spell) lastRead(ctx context.Context) tree.Stamp {
 	timeout := givesUp
 	if p.x.isLast() {
-		timeout = settle
+		timeout = recovery
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	stamp, err := p.t.Sync(ctx)
 	if err != nil && p.x.isLast() {
-		p.x.w.failf("%s: the tree could not be read within %v, long after the last fault: %v", p.x.name, settle, err)
+		p.x.w.failf("%s: the tree could not be read within %v, long after the last fault: %v", p.x.name, recovery, err)
 	}
 	if err != nil {
 		return 0

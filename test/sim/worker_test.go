@@ -79,8 +79,8 @@ func (w *world) worker(name string, y *yard) *worker {
 	return x
 }
 
-// owe records that from now on all activities of the worker must come to an end.
-func (x *worker) owe() {
+// mustServe records that from now on all activities of the worker must come to an end.
+func (x *worker) mustServe() {
 	for _, path := range x.expected {
 		x.w.record.Add(history.Event{
 			Kind: history.Used, Who: x.name, Use: &history.Use{Path: path, Verb: check.ExpectTurn},
@@ -142,8 +142,8 @@ func (x *worker) hadLast(s *client.Session, path string) {
 }
 
 // used records a call of a recipe, and reports whether it succeeded.
-func (x *worker) used(s *client.Session, asked time.Duration, u history.Use, err error) bool {
-	e := history.Event{Kind: history.Used, Who: x.name, ID: s.ID(), Asked: asked, Use: &u}
+func (x *worker) used(s *client.Session, sent time.Duration, u history.Use, err error) bool {
+	e := history.Event{Kind: history.Used, Who: x.name, ID: s.ID(), Sent: sent, Use: &u}
 	if err != nil {
 		// A write whose result is gone was decided, perhaps with a refusal (X9 writes in the certificate): its caller
 		// does not know which.
@@ -199,9 +199,9 @@ func (x *worker) put(ctx context.Context, s *client.Session, q *recipes.Queue, l
 	if n, err := q.Len(asking); !last && (err != nil || n > backlog) {
 		return true
 	}
-	asked, data := x.w.record.Now(), fmt.Sprintf("%s item %d", x.name, x.contest.calls.Add(1))
+	sent, data := x.w.record.Now(), fmt.Sprintf("%s item %d", x.name, x.contest.calls.Add(1))
 	err := q.Put(asking, []byte(data))
-	return x.used(s, asked, history.Use{Path: queuePath, Verb: check.Put, Data: data}, err) || !last
+	return x.used(s, sent, history.Use{Path: queuePath, Verb: check.Put, Data: data}, err) || !last
 }
 
 // take takes an item, and finishes it or sometimes returns it.
@@ -221,10 +221,10 @@ func (t *turn) take(ctx context.Context) error {
 // finish finishes an item, and retries as long as that may help.
 func (t *turn) finish(ctx context.Context, c *recipes.Claim) error {
 	for {
-		asked := t.x.w.record.Now()
+		sent := t.x.w.record.Now()
 		err := c.Finish(ctx)
 		e := history.Event{
-			Kind: history.Used, Who: t.x.name, ID: t.s.ID(), Asked: asked,
+			Kind: history.Used, Who: t.x.name, ID: t.s.ID(), Sent: sent,
 			Use: &history.Use{Path: queuePath, Verb: check.Finish, Data: t.claim.Data, Token: t.claim.Token},
 		}
 		if err != nil {
@@ -251,9 +251,9 @@ func (x *worker) errand(ctx context.Context, s *client.Session, last bool) bool 
 	t := x.turn(s, check.Once, path)
 	asking, cancel := x.withTimeout(ctx, last)
 	defer cancel()
-	asked := x.w.record.Now()
+	sent := x.w.record.Now()
 	result, first, err := recipes.NewOnce(s, oncePath).Do(asking, fmt.Sprint(key), t.run)
-	x.used(s, asked, history.Use{Path: path, Verb: check.Do, Data: string(result), First: first}, err)
+	x.used(s, sent, history.Use{Path: path, Verb: check.Do, Data: string(result), First: first}, err)
 	if err != nil {
 		return false
 	}

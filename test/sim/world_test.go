@@ -48,7 +48,7 @@ type world struct {
 	lives      map[string]*process      // guarded by mu; the present or last process of a node
 	clocks     map[string]time.Duration // guarded by mu; how far a node's wall clock is ahead
 	lost       bool                     // guarded by mu; a disk was emptied
-	stands     map[string]chan struct{} // guarded by mu; closed when the stopped process of a node goes on
+	stops      map[string]chan struct{} // guarded by mu; closed when the stopped process of a node goes on
 	clockReads map[string]int           // guarded by mu; how often a node has read a wrong clock
 	lags       map[string]time.Duration // guarded by mu; how much longer a node takes to apply an entry
 	lagged     map[string]int           // guarded by mu; how many entries a node has applied late
@@ -85,7 +85,7 @@ func newWorld(t *testing.T, r *report) *world {
 		closing:    make(chan struct{}),
 		lives:      make(map[string]*process),
 		clocks:     make(map[string]time.Duration),
-		stands:     make(map[string]chan struct{}),
+		stops:      make(map[string]chan struct{}),
 		clockReads: make(map[string]int),
 		lags:       make(map[string]time.Duration),
 		lagged:     make(map[string]int),
@@ -215,7 +215,7 @@ func (w *world) locals() bool { return (w.seed%7 == 3 || w.seed%7 == 6) && !w.na
 // (M1 a resume is a move).
 func (w *world) households() bool { return w.seed%5 == 1 }
 
-// commitTimeout is how soon Raft tells followers of a commit when the leader's notice was lost (R7 commit notices).
+// commitTimeout is how soon Raft notifies followers of a commit when the leader's notice was lost (R7 commit notices).
 // Every eighth seed has production's value, which is longer.
 func (w *world) commitTimeout() time.Duration {
 	if w.seed%8 == 0 {
@@ -257,11 +257,11 @@ func (w *world) instance() uint64 {
 }
 
 // tookOver records the end of a call that deliberately took the session of t over.
-func (w *world) tookOver(who string, instance uint64, t session.Token, asked time.Duration) {
+func (w *world) tookOver(who string, instance uint64, t session.Token, sent time.Duration) {
 	w.record.Add(
 		history.Event{
 			Kind: history.TookOver, Who: who, ID: t.ID, Attachment: t.Attachment, Local: t.Local,
-			Instance: instance, Asked: asked,
+			Instance: instance, Sent: sent,
 		},
 	)
 }
@@ -286,37 +286,37 @@ func (w *world) Admit(from, to string) {
 	w.record.Add(history.Event{Kind: history.Admits, Who: from, Text: to})
 }
 
-// Stand implements faults.Processes. No traffic comes in or goes out, and the node reads no clock. Its other work
+// Suspend implements faults.Processes. No traffic comes in or goes out, and the node reads no clock. Its other work
 // continues.
-func (w *world) Stand(name string) (run func() bool) {
+func (w *world) Suspend(name string) (run func() bool) {
 	from, goes := w.record.Since(time.Now()), make(chan struct{})
 	one := w.life(name).alive()
 	text := fmt.Sprintf("clock of %s shows %v", name, from)
 	w.record.Add(history.Event{Kind: history.FaultBegan, Who: name, Text: text})
 	w.Pause(name)
 	w.mu.Lock()
-	w.stands[name] = goes
+	w.stops[name] = goes
 	w.mu.Unlock()
 	return func() bool {
 		w.mu.Lock()
-		delete(w.stands, name)
+		delete(w.stops, name)
 		w.mu.Unlock()
 		w.Resume(name)
 		close(goes)
 		w.record.Add(history.Event{Kind: history.FaultEnded, Who: name, Text: text})
-		stood := one != nil && w.life(name).alive() == one
-		if stood {
-			w.record.Add(history.Event{Kind: history.Stalled, Who: name, Asked: from})
+		stopped := one != nil && w.life(name).alive() == one
+		if stopped {
+			w.record.Add(history.Event{Kind: history.Stalled, Who: name, Sent: from})
 		}
-		return stood
+		return stopped
 	}
 }
 
-// runs returns the function in which a process of a node waits while the node stands.
+// runs returns the function in which a process of a node waits while the node is suspended.
 func (w *world) runs(name string) func() {
 	return func() {
 		w.mu.Lock()
-		goes := w.stands[name]
+		goes := w.stops[name]
 		w.mu.Unlock()
 		if goes != nil {
 			<-goes

@@ -70,13 +70,13 @@ func (z *zookeeper) visit(ctx context.Context, end time.Duration) (over bool) {
 		return expired
 	}
 	for z.w.record.Now() < end {
-		asked := z.w.record.Now()
+		sent := z.w.record.Now()
 		if z.ask(conn, -2, 11) != nil {
 			return false
 		}
 		// Z5: the answer was sent after the ping, and by then the promise was two thirds of the timeout at least.
 		z.w.record.Add(history.Event{
-			Kind: history.Promised, Who: z.name, ID: z.id, Asked: asked, Until: asked + z.timeout*2/3,
+			Kind: history.Promised, Who: z.name, ID: z.id, Sent: sent, Until: sent + z.timeout*2/3,
 		})
 		sleep(ctx, z.between(z.timeout/6, z.timeout/3))
 	}
@@ -95,10 +95,10 @@ func (z *zookeeper) connect(conn net.Conn, node string) (served, expired bool) {
 	b = binary.BigEndian.AppendUint64(b, uint64(z.id))
 	b = binary.BigEndian.AppendUint32(b, uint32(len(z.password)))
 	b = append(append(b, z.password...), 0) // not read-only
-	asked, former := z.w.record.Now(), session.Token{ID: z.id}
+	sent, former := z.w.record.Now(), session.Token{ID: z.id}
 	answer, err := z.exchange(conn, b)
 	if former.ID != 0 {
-		z.w.tookOver(z.name, 0, former, asked)
+		z.w.tookOver(z.name, 0, former, sent)
 	}
 	if err != nil || len(answer) < 20 {
 		return false, false
@@ -115,7 +115,7 @@ func (z *zookeeper) connect(conn net.Conn, node string) (served, expired bool) {
 		}
 		return false, true
 	case z.id != 0 && id != z.id:
-		z.w.failAbout(z.id, "%s was given %s instead at %s", z.name, id, node)
+		z.w.failAbout(z.id, "%s got %s instead at %s", z.name, id, node)
 		return false, true
 	}
 	z.id, z.timeout = id, timeout
@@ -125,10 +125,10 @@ func (z *zookeeper) connect(conn net.Conn, node string) (served, expired bool) {
 
 // close closes the session.
 func (z *zookeeper) close(conn net.Conn) {
-	asked := z.w.record.Now()
-	z.w.record.Add(history.Event{Kind: history.CloseAsked, Who: z.name, ID: z.id})
+	sent := z.w.record.Now()
+	z.w.record.Add(history.Event{Kind: history.CloseSent, Who: z.name, ID: z.id})
 	if z.ask(conn, 1, -11) == nil {
-		z.w.record.Add(history.Event{Kind: history.Closed, Who: z.name, ID: z.id, Asked: asked})
+		z.w.record.Add(history.Event{Kind: history.Closed, Who: z.name, ID: z.id, Sent: sent})
 		z.id = 0
 	}
 }

@@ -37,7 +37,7 @@ func (a *acts) keepings() []history.Event {
 // bidding is the kill that an end is due to; false if no operator asked for it.
 func (a *acts) bidding(end *history.Event) (history.Event, bool) {
 	for _, k := range a.kills {
-		if k.Asked <= end.At && end.Certificate != nil && k.Act.Why == end.Certificate.Story.Why {
+		if k.Sent <= end.At && end.Certificate != nil && k.Act.Why == end.Certificate.Story.Why {
 			return k, true
 		}
 	}
@@ -54,7 +54,7 @@ type operators struct{ judge }
 // It checks Y4: no session expires while it is kept.
 func (c operators) check(l *life) {
 	c.killed(l)
-	c.told(l)
+	c.reported(l)
 	c.acknowledged(l)
 	c.state(l)
 	c.leader(l)
@@ -86,7 +86,7 @@ func (c operators) killed(l *life) {
 func (c operators) bidden(id session.ID, a *acts, end *history.Event) {
 	c.checked("Y1")
 	if _, ok := a.bidding(end); !ok {
-		c.fail("Y1", id, end.At, "killed, and no operator had asked for that with the reason in its certificate: %s",
+		c.fail("Y1", id, end.At, "killed, and no operator had requested it with the reason in its certificate: %s",
 			history.Line(*end))
 	}
 }
@@ -113,15 +113,15 @@ func (c operators) done(l *life, local *local, k history.Event) {
 	}
 }
 
-// told checks that a client that learns of a session's end learns the operator's reason.
-func (c operators) told(l *life) {
+// reported checks that a client that learns of a session's end learns the operator's reason.
+func (c operators) reported(l *life) {
 	for _, g := range l.gone {
 		if l.end == nil || l.end.Cause != session.CauseKilled || g.Certificate == nil {
 			continue
 		}
-		c.checked("Y1 told")
+		c.checked("Y1 reported")
 		if g.Certificate.Cause != session.CauseKilled || g.Certificate.Story.Why != l.end.Certificate.Story.Why {
-			c.fail("Y1", l.id, g.At, "%s was told that it ended otherwise, or for another reason: %+v", g.Who, g.Certificate)
+			c.fail("Y1", l.id, g.At, "%s was notified that it ended otherwise, or for another reason: %+v", g.Who, g.Certificate)
 		}
 	}
 }
@@ -136,15 +136,15 @@ func (c operators) acknowledged(l *life) {
 	}
 	for i, e := range l.extends {
 		another := func(o history.Event) bool {
-			return o.At >= e.Asked && o.Asked < end || o.Act.Outcome == history.Doubtful
+			return o.At >= e.Sent && o.Sent < end || o.Act.Outcome == history.Doubtful
 		}
 		others := slices.Delete(slices.Clone(l.extends), i, i+1)
 		if e.Act.Outcome != history.Done || e.Timeout == 0 || slices.ContainsFunc(others, another) {
 			continue
 		}
 		c.checked("Y4")
-		if end < e.Asked+e.Timeout {
-			c.fail("Y4", l.id, end, "expired %v after an operator asked to keep it: %s", end-e.Asked, history.Line(e))
+		if end < e.Sent+e.Timeout {
+			c.fail("Y4", l.id, end, "expired %v after an operator requested to keep it: %s", end-e.Sent, history.Line(e))
 		}
 	}
 }
@@ -180,14 +180,14 @@ func (c operators) leader(l *life) {
 			continue
 		}
 		at := slices.IndexFunc(l.extends, func(e history.Event) bool {
-			return e.Timeout == last.Timeout && e.Asked <= last.At
+			return e.Timeout == last.Timeout && e.Sent <= last.At
 		})
 		if at < 0 {
 			continue // restored, so only the rest of the time is known
 		}
 		c.checked("Y4 leader")
-		if e := l.extends[at]; d.At < e.Asked+e.Timeout {
-			c.fail("Y4", l.id, d.At, "%s decides to end it %v after an operator asked to keep it: %s", d.Who, d.At-e.Asked,
+		if e := l.extends[at]; d.At < e.Sent+e.Timeout {
+			c.fail("Y4", l.id, d.At, "%s decides to end it %v after an operator requested to keep it: %s", d.Who, d.At-e.Sent,
 				history.Line(e))
 		}
 	}

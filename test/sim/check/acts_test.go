@@ -11,9 +11,9 @@ import (
 const reason = "op1/1"
 
 // bid plants an operator's kill of a good history's session.
-func bid(asked, answered float64, index uint64, o history.Outcome) plant {
+func bid(sent, answered float64, index uint64, o history.Outcome) plant {
 	return add(history.Event{
-		At: at(answered), Kind: history.Killed, Who: "op1", ID: id, Asked: at(asked), Index: index,
+		At: at(answered), Kind: history.Killed, Who: "op1", ID: id, Sent: at(sent), Index: index,
 		Act: &history.Act{Why: reason, Outcome: o},
 	})
 }
@@ -29,9 +29,9 @@ func killed() plant {
 
 // extended plants an operator's extension for some seconds, kept one that a node has applied as the entry before an
 // index, until the log clock reads 103 s.
-func extended(asked, lasts float64, o history.Outcome) plant {
+func extended(sent, lasts float64, o history.Outcome) plant {
 	return add(history.Event{
-		At: at(asked + 0.01), Kind: history.Extended, Who: "op1", ID: id, Asked: at(asked), Timeout: at(lasts),
+		At: at(sent + 0.01), Kind: history.Extended, Who: "op1", ID: id, Sent: at(sent), Timeout: at(lasts),
 		Act: &history.Act{Why: reason, Outcome: o},
 	})
 }
@@ -52,28 +52,28 @@ func clockReads(index uint64, applied, clock float64) plant {
 // TestActsAreJudged plants wrong answers to operators and wrong effects.
 func TestActsAreJudged(t *testing.T) {
 	findAll(t, []wrong{
-		{"killed by nobody", "Y1", "no operator had asked", killed()},
-		{"killed before anybody asked", "Y1", "no operator had asked", all(killed(), bid(40.265, 40.3, 7, history.Done))},
-		{"killed for another reason", "Y1", "no operator had asked", all(
+		{"killed without a request", "Y1", "no operator had requested it", killed()},
+		{"killed before the request", "Y1", "no operator had requested it", all(killed(), bid(40.265, 40.3, 7, history.Done))},
+		{"killed for another reason", "Y1", "no operator had requested it", all(
 			killed(), bid(40.2, 40.3, 7, history.Done), change(history.AppliedEnd, "", func(e *history.Event) {
 				e.Certificate.Story.Why = "another"
 			}))},
-		{"told done before it is", "Y1", "no node had done that", all(killed(), bid(40.2, 40.25, 7, history.Done))},
-		{"told done, and it expires", "Y1", "it ended otherwise", bid(40.2, 40.3, 7, history.Done)},
-		{"told of another entry", "Y1", "it ended otherwise", all(killed(), bid(40.2, 40.3, 6, history.Done))},
-		{"told of a local end that there was not", "Y1", "no node had done that", all(
+		{"reported done before it is", "Y1", "no node had done that", all(killed(), bid(40.2, 40.25, 7, history.Done))},
+		{"reported done, and it expires", "Y1", "it ended otherwise", bid(40.2, 40.3, 7, history.Done)},
+		{"reported with another entry", "Y1", "it ended otherwise", all(killed(), bid(40.2, 40.3, 6, history.Done))},
+		{"a local end that was reported and never happened", "Y1", "no node had done that", all(
 			killed(), bid(40.2, 40.3, 0, history.Done))},
-		{"told that it had ended", "Y1", "no node had applied an end", all(
+		{"reported as ended before", "Y1", "no node had applied an end", all(
 			killed(), bid(40.1, 40.3, 7, history.Done), bid(39, 39.1, 0, history.WasGone))},
-		{"a client that is told of an expiry", "Y1", "was told that it ended otherwise", all(
+		{"a client that is notified of an expiry", "Y1", "was notified that it ended otherwise", all(
 			killed(), bid(40.2, 40.3, 7, history.Done), change(history.LearntGone, "", func(e *history.Event) {
 				e.Certificate.Cause = session.CauseExpired
 			}))},
-		{"a client that is not told the reason", "Y1", "for another reason", all(
+		{"a client that does not get the reason", "Y1", "for another reason", all(
 			killed(), bid(40.2, 40.3, 7, history.Done), change(history.LearntGone, "", func(e *history.Event) {
 				e.Certificate.Story.Why = ""
 			}))},
-		{"an extension that nobody heeds", "Y4", "after an operator asked to keep it", extended(38, 5, history.Done)},
+		{"an extension that no node applies", "Y4", "after an operator requested to keep it", extended(38, 5, history.Done)},
 		{"an end that the state must ignore", "Y4", "it is kept until", all(
 			kept("n2", 38.1, 5), clockReads(7, 40.26, 102.9))},
 		{"a leader that asks for an end", "Y4", "decides to end it", all(
@@ -91,9 +91,9 @@ func TestActsExcuse(t *testing.T) {
 		plant plant
 		count string
 	}{
-		"a kill":                {all(killed(), bid(40.2, 40.3, 7, history.Done)), "Y1 done"},
-		"a kill in doubt":       {all(killed(), bid(40.2, 43, 0, history.Doubtful)), "Y1"},
-		"what a client is told": {all(killed(), bid(40.2, 40.3, 7, history.Done)), "Y1 told"},
+		"a kill":                        {all(killed(), bid(40.2, 40.3, 7, history.Done)), "Y1 done"},
+		"a kill in doubt":               {all(killed(), bid(40.2, 43, 0, history.Doubtful)), "Y1"},
+		"the reason that a client gets": {all(killed(), bid(40.2, 40.3, 7, history.Done)), "Y1 reported"},
 		"a kill that comes too late": {
 			all(killed(), bid(40.2, 40.3, 7, history.Done), bid(40.2, 40.31, 0, history.WasGone)), "Y1 gone",
 		},
@@ -105,13 +105,13 @@ func TestActsExcuse(t *testing.T) {
 		"an end behind an extension": {
 			all(storm(20, 32), kept("n1", 38.1, 3), clockReads(20, 41.1, 103), expires(42.2)), "I2 kept",
 		},
-		"an extension that goes on":     {all(storm(30, 49), kept("n1", 38.1, 30), unless(isEnd)), "M3"},
+		"an extension that continues":   {all(storm(30, 49), kept("n1", 38.1, 30), unless(isEnd)), "M3"},
 		"an extension that is in doubt": {all(extended(38, 5, history.Doubtful), extended(36, 1, history.Doubtful)), "I2"},
-		"one taken back that the leader's node shows late": {all(
+		"one reverted that the leader's node shows late": {all(
 			extended(38, 5, history.Doubtful), extended(38.9, 0, history.Doubtful), kept("n1", 38.005, 5),
 			add(history.Event{At: at(39), Kind: history.Kept, Who: "n1", ID: id, Index: 6, ApplyDelay: at(5)}),
 		), "I1"},
-		"one taken back": {all(extended(38, 5, history.Done), extended(38.5, 0, history.Done)), "I2"},
+		"one reverted": {all(extended(38, 5, history.Done), extended(38.5, 0, history.Done)), "I2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := Check(sorted(tt.plant(good())), bounds())
@@ -130,12 +130,12 @@ func isEnd(e history.Event) bool {
 	return e.ID == id && (e.Kind == history.Decided || e.Kind == history.AppliedEnd || e.Kind == history.LearntGone)
 }
 
-// A local session is ended by its own node, for an operator who asked for that.
+// A local session is ended by its own node, for an operator who requested that.
 func TestLocalKillsAreJudged(t *testing.T) {
 	end := of(expires2, history.LocalEnded, func(e *history.Event) {
 		e.Cause, e.Certificate.Cause, e.Certificate.Story.Why = session.CauseKilled, session.CauseKilled, reason
 	})
-	told := unless(func(e history.Event) bool { return e.ID == expires2 && e.Kind == history.LearntGone })
+	reported := unless(func(e history.Event) bool { return e.ID == expires2 && e.Kind == history.LearntGone })
 	var ended time.Duration
 	for _, e := range goodLocal() {
 		if e.ID == expires2 && e.Kind == history.LocalEnded {
@@ -144,13 +144,13 @@ func TestLocalKillsAreJudged(t *testing.T) {
 	}
 	by := func(answered time.Duration) plant {
 		return add(history.Event{
-			At: answered, Kind: history.Killed, Who: "op1", ID: expires2, Asked: ended - 100*time.Millisecond,
+			At: answered, Kind: history.Killed, Who: "op1", ID: expires2, Sent: ended - 100*time.Millisecond,
 			Act: &history.Act{Why: reason, Outcome: history.Done},
 		})
 	}
-	mustFind(t, all(told, end)(goodLocal()), "Y1", "no operator had asked")
-	mustFind(t, all(told, end, by(ended-time.Millisecond))(goodLocal()), "Y1", "no node had done that")
-	r := Check(sorted(all(told, end, by(ended+time.Millisecond))(goodLocal())), bounds())
+	mustFind(t, all(reported, end)(goodLocal()), "Y1", "no operator had requested it")
+	mustFind(t, all(reported, end, by(ended-time.Millisecond))(goodLocal()), "Y1", "no node had done that")
+	r := Check(sorted(all(reported, end, by(ended+time.Millisecond))(goodLocal())), bounds())
 	for _, v := range r.Violations {
 		t.Error(v)
 	}

@@ -18,7 +18,7 @@ func (b *book) scribes() {
 			b.shown(e)
 		case history.Wrote:
 			w, ok := b.at[e.Entry.Stamp]
-			b.c.checked("I9 told")
+			b.c.checked("I9 reported")
 			if !ok || w.Session != uint64(e.ID) || refusal(w.Result.Outcome) != e.Entry.Refused {
 				b.c.misled(e, "I9", "the log has at this stamp %v", w)
 			}
@@ -36,12 +36,12 @@ func refusal(o tree.Outcome) tree.Code {
 // calls checks each transaction of a client with many requests in flight, in the order of their calls.
 func (b *book) calls() {
 	all := slices.Clone(b.c.called)
-	slices.SortStableFunc(all, func(x, y history.Event) int { return cmp.Compare(x.Asked, y.Asked) })
-	told, newest := b.told(), make(map[uint64]history.Event)
+	slices.SortStableFunc(all, func(x, y history.Event) int { return cmp.Compare(x.Sent, y.Sent) })
+	reported, newest := b.reported(), make(map[uint64]history.Event)
 	for _, e := range all {
 		b.call(e)
 		if did := b.numbered[e.Call.Tag]; len(did) > 0 && e.Call.Fate != history.Waiting {
-			b.order(e, did[0], newest[e.Call.Handle], told.before(e.Asked))
+			b.order(e, did[0], newest[e.Call.Handle], reported.before(e.Sent))
 			newest[e.Call.Handle] = e
 		}
 	}
@@ -58,9 +58,9 @@ func (b *book) call(e history.Event) {
 	}
 	switch {
 	case e.Call.Fate == history.Waiting:
-		b.c.misled(e, "I18", "nobody gave it up, and it has no answer long after the last fault; the log has %v", did)
+		b.c.misled(e, "I18", "the caller waited on, and it has no answer long after the last fault; the log has %v", did)
 	case e.Call.Kept:
-		b.c.misled(e, "I9", "nobody gave it up, its session goes on, and its outcome is unknown; the log has %v", did)
+		b.c.misled(e, "I9", "the caller waited on, its session lives, and its outcome is unknown; the log has %v", did)
 	case e.Call.Fate == history.NoEffect && len(did) > 0:
 		b.c.misled(e, "I9", "the log has %v", did[0])
 	case e.Call.Fate == history.ResultGone && len(did) == 0:
@@ -78,11 +78,11 @@ func (b *book) order(e history.Event, w history.Write, before history.Event, lea
 	if w.Session != uint64(e.ID) {
 		b.c.misled(e, "I9", "the log has it for another session: %v", w)
 	}
-	if before.Call != nil && before.Asked < e.Asked && b.stampOf(before) > w.At {
+	if before.Call != nil && before.Sent < e.Sent && b.stampOf(before) > w.At {
 		b.c.misled(e, "I10", "it took effect at %v, before what was called earlier: %s", w.At, history.Line(before))
 	}
 	if w.At <= least {
-		b.c.misled(e, "I9", "it took effect at %v, and %v had been told before it was called", w.At, least)
+		b.c.misled(e, "I9", "it took effect at %v, and %v had been reported before it was called", w.At, least)
 	}
 }
 
@@ -94,7 +94,7 @@ func (b *book) answered(e history.Event, did []history.Write) {
 	case len(did) == 0 || did[0].At != e.Call.Result.Stamp:
 		b.c.misled(e, "I9", "the log has %v", did)
 	case differs(bareOutcome(did[0].Result.Outcome), e.Call.Result.Outcome) != "":
-		b.c.misled(e, "I9", "the state had\n%+v\nand the client was told\n%+v", did[0].Result.Outcome,
+		b.c.misled(e, "I9", "the state had\n%+v\nand the client got\n%+v", did[0].Result.Outcome,
 			e.Call.Result.Outcome)
 	}
 }
@@ -146,8 +146,8 @@ func toldStamp(e history.Event) tree.Stamp {
 	return e.Entry.Stamp
 }
 
-// told returns the answers to all clients.
-func (b *book) told() (all heights) {
+// reported returns the answers to all clients.
+func (b *book) reported() (all heights) {
 	for _, e := range b.answers() {
 		all = all.add(e.At, toldStamp(e))
 	}
@@ -158,7 +158,7 @@ func (b *book) told() (all heights) {
 // below the client's highest stamp before, nor, for a linearizable read, below any client's. It follows the writes that
 // its session called before (G3 order in a session).
 func (b *book) finds() {
-	told, each := b.told(), make(map[string]heights)
+	reported, each := b.reported(), make(map[string]heights)
 	for _, e := range b.answers() {
 		each[e.Who] = each[e.Who].add(e.At, toldStamp(e))
 	}
@@ -169,7 +169,7 @@ func (b *book) finds() {
 		}
 	}
 	for _, e := range b.c.found {
-		least := each[e.Who].before(e.Asked)
+		least := each[e.Who].before(e.Sent)
 		if e.Entry.Denied {
 			b.denied(e, least.Index())
 		}
@@ -179,10 +179,10 @@ func (b *book) finds() {
 		b.shown(e)
 		b.c.checked("I13 seen")
 		if e.Entry.Stamp.Index() < least.Index() {
-			b.c.misled(e, "I13", "its client had been told %v before it asked", least)
+			b.c.misled(e, "I13", "its client had got %v before it sent the read", least)
 		}
 		if e.Entry.Linearizable {
-			entries{b.c.judge}.linearizable(told.before(e.Asked), e)
+			entries{b.c.judge}.linearizable(reported.before(e.Sent), e)
 		}
 		if e.Entry.Handle != 0 {
 			b.among(e, calls[e.Entry.Handle])
@@ -207,7 +207,7 @@ func (b *book) denied(e history.Event, least uint64) {
 func (b *book) among(e history.Event, calls []history.Event) {
 	for _, w := range calls {
 		b.c.checked("G3")
-		if w.Asked < e.Asked && w.Call.Result.Stamp.Index() > e.Entry.Stamp.Index() {
+		if w.Sent < e.Sent && w.Call.Result.Stamp.Index() > e.Entry.Stamp.Index() {
 			b.c.misled(e, "G3", "it does not show what was called before: %s", history.Line(w))
 		}
 	}

@@ -32,7 +32,7 @@ func (c *backups) before(index uint64, b *book) {
 			c.misled(e, "backup", "it is of another state: the log makes %d sessions and %d entries", sessions, entries)
 		}
 		for _, w := range c.entries {
-			if w.Kind == history.Wrote && w.At < e.Asked && w.Entry.Stamp.Index() > e.Index {
+			if w.Kind == history.Wrote && w.At < e.Sent && w.Entry.Stamp.Index() > e.Index {
 				c.misled(e, "backup", "it does not show what was answered before: %s", history.Line(w))
 				break
 			}

@@ -44,7 +44,7 @@ func (c uses) barrier(path string, used map[string][]history.Event) {
 			continue
 		}
 		c.checked("barrier raise")
-		if !slices.ContainsFunc(stays, func(s stay) bool { return c.began(s.made) <= e.At && c.ended(s.gone) >= e.Asked }) {
+		if !slices.ContainsFunc(stays, func(s stay) bool { return c.began(s.made) <= e.At && c.ended(s.gone) >= e.Sent }) {
 			c.misled(e, "barrier", "the log has not raised it")
 		}
 	}
@@ -54,7 +54,7 @@ func (c uses) barrier(path string, used map[string][]history.Event) {
 		}
 		c.checked("barrier lower")
 		if !slices.ContainsFunc(downs(stays), func(d down) bool {
-			return c.began(d.from) <= e.At && c.ended(d.till) >= e.Asked
+			return c.began(d.from) <= e.At && c.ended(d.till) >= e.Sent
 		}) {
 			c.misled(e, "barrier", "the log has not lowered it")
 		}
@@ -73,11 +73,11 @@ func (c uses) waited(e history.Event, stays []stay, raises []history.Event) {
 	c.checked("barrier wait")
 	var seen tree.Stamp // the barrier that its own session last raised, or found raised
 	for _, r := range raises {
-		if r.ID != e.ID || r.Text != "" || r.At > e.Asked {
+		if r.ID != e.ID || r.Text != "" || r.At > e.Sent {
 			continue
 		}
 		if n := slices.IndexFunc(stays, func(s stay) bool {
-			return c.began(s.made) <= r.At && c.ended(s.gone) >= r.Asked
+			return c.began(s.made) <= r.At && c.ended(s.gone) >= r.Sent
 		}); n >= 0 {
 			seen = max(seen, stays[n].made)
 		}
@@ -98,20 +98,20 @@ func (c uses) letGo(e history.Event, stays []stay) {
 	for _, d := range downs(stays) {
 		lowered := c.began(d.from)
 		by := lowered + c.bounds.Commit
-		if d.from == 0 || lowered < e.Asked || e.At < lowered || c.ended(d.till) <= by || !c.calm(lowered, by) ||
-			c.standsStill(e.Who, lowered, by) {
+		if d.from == 0 || lowered < e.Sent || e.At < lowered || c.ended(d.till) <= by || !c.calm(lowered, by) ||
+			c.wasFrozen(e.Who, lowered, by) {
 			continue
 		}
-		c.checked("barrier heard")
+		c.checked("barrier received")
 		if e.At > by {
 			c.misled(e, "barrier", "it was lowered at %.4fs, and the client waited on", lowered.Seconds())
 		}
 	}
 }
 
-// meetings checks a double barrier against the log: a client that has entered was inside at one moment together with
-// the required number, and a client that has left did so when all of them had gone.
-func (c uses) meetings(path string, used map[string][]history.Event) {
+// doubleBarrier checks a double barrier against the log: a client that has entered was inside at one moment together
+// with the required number, and a client that has left did so when all of them had gone.
+func (c uses) doubleBarrier(path string, used map[string][]history.Event) {
 	if len(used[Enter]) == 0 {
 		return
 	}
@@ -121,25 +121,25 @@ func (c uses) meetings(path string, used map[string][]history.Event) {
 		if e.Text != "" {
 			continue
 		}
-		c.checked("meeting enter")
+		c.checked("double barrier enter")
 		round := c.round(above, e.Use.Data, members)
 		switch own, ok := inside(round.members, e.Use.Data); {
 		case !ok || own.first.Stat.Owner != uint64(e.ID):
-			c.misled(e, "meeting", "was not inside when all had entered")
+			c.misled(e, "double barrier", "was not inside when all had entered")
 		case int64(len(round.members)) != e.Use.Number:
-			c.misled(e, "meeting", "%d were inside when all had entered: %v", len(round.members), round.members)
+			c.misled(e, "double barrier", "%d were inside when all had entered: %v", len(round.members), round.members)
 		case c.began(round.full) > e.At:
-			c.misled(e, "meeting", "let in before all had entered, at %.4fs", c.began(round.full).Seconds())
+			c.misled(e, "double barrier", "let in before all had entered, at %.4fs", c.began(round.full).Seconds())
 		}
 	}
 	for _, e := range used[Leave] {
 		if e.Text != "" {
 			continue
 		}
-		c.checked("meeting leave")
+		c.checked("double barrier leave")
 		for _, m := range c.round(above, e.Use.Data, members).members {
 			if c.ended(m.gone) > e.At {
-				c.misled(e, "meeting", "left before %s, who was inside until %v", m.datas[0], m.gone)
+				c.misled(e, "double barrier", "left before %s, who was inside until %v", m.datas[0], m.gone)
 			}
 		}
 	}

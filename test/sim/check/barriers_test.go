@@ -23,8 +23,8 @@ func (s *site) delays() {
 	})
 }
 
-// gates is a barrier: session 7 raises it, 8 lowers and raises it again, and 7 lowers it for good.
-func (s *site) gates() {
+// barrier is a barrier: session 7 raises it, 8 lowers and raises it again, and 7 lowers it for good.
+func (s *site) barrier() {
 	raised, lowered := made(tree.Persistent, "/gate", ""), gone("/gate")
 	s.log = append(s.log, logged{index: 41, owner: 7, ops: []tree.Op{raised}},
 		logged{index: 42, owner: 8, ops: []tree.Op{lowered}}, logged{index: 43, owner: 8, ops: []tree.Op{raised}},
@@ -32,12 +32,12 @@ func (s *site) gates() {
 	s.use("raise", 41.4, "q1", 7, history.Use{Path: "/gate", Verb: Raise})
 	s.use("lower", 42.4, "q2", 8, history.Use{Path: "/gate", Verb: Lower})
 	s.use("raise again", 43.4, "q2", 8, history.Use{Path: "/gate", Verb: Raise})
-	s.use("wait", 42.6, "q1", 7, history.Use{Path: "/gate", Verb: Wait}).Asked = at(41.5)
-	s.use("wait again", 44.3, "q2", 8, history.Use{Path: "/gate", Verb: Wait}).Asked = at(43.5)
+	s.use("wait", 42.6, "q1", 7, history.Use{Path: "/gate", Verb: Wait}).Sent = at(41.5)
+	s.use("wait again", 44.3, "q2", 8, history.Use{Path: "/gate", Verb: Wait}).Sent = at(43.5)
 }
 
-// meetings is a double barrier for two: session 7 enters and 8 after it, and they leave in the same order.
-func (s *site) meetings() {
+// doubleBarrier is a double barrier for two: session 7 enters and 8 after it, and they leave in the same order.
+func (s *site) doubleBarrier() {
 	s.log = append(s.log,
 		logged{index: 45, owner: 7, ops: []tree.Op{made(tree.Ephemeral, "/meet/inside/member-1", "q1/3")}},
 		logged{index: 46, owner: 8, ops: []tree.Op{
@@ -56,7 +56,7 @@ func brokenDelays() []brokenUse {
 	return []brokenUse{
 		{"no lock-delay", "lock-delay", func(s *site) { s.claims["next"].At = at(39.4) }},
 		{"a lock-delay that counts by another clock", "lock-delay", func(s *site) { s.claims["next"].At = at(39.9) }},
-		{"a log clock that stands", "lock-delay", func(s *site) { s.claims["holder"].Claim.LockDelay = time.Hour }},
+		{"a log clock that is stopped", "lock-delay", func(s *site) { s.claims["holder"].Claim.LockDelay = time.Hour }},
 		{"a lock-delay that is over late", "lock-delay", overAt(50)},
 		{"a lock-delay that is never over", "lock-delay", func(s *site) { s.drop(40); s.claims["next"] = nil }},
 	}
@@ -92,26 +92,26 @@ func brokenGates() []brokenUse {
 
 func brokenMeetings() []brokenUse {
 	return []brokenUse{
-		{"in alone", "meeting", func(s *site) { s.drop(46); s.drop(48) }},
-		{"in before all are", "meeting", func(s *site) { s.used["enter 1"].At = at(45.6) }},
-		{"in without the one who gave up", "meeting", func(s *site) {
+		{"in alone", "double barrier", func(s *site) { s.drop(46); s.drop(48) }},
+		{"in before all are", "double barrier", func(s *site) { s.used["enter 1"].At = at(45.6) }},
+		{"in without the one who gave up", "double barrier", func(s *site) {
 			s.log = append(s.log, logged{index: 45, owner: 7, ops: []tree.Op{gone("/meet/inside/member-1")}})
 			s.drop(47)
 		}},
-		{"one too many", "meeting", func(s *site) {
+		{"one too many", "double barrier", func(s *site) {
 			s.log = append(s.log,
 				logged{index: 45, owner: 9, ops: []tree.Op{made(tree.Ephemeral, "/meet/inside/member-3", "q3/5")}},
 				logged{index: 48, owner: 9, ops: []tree.Op{gone("/meet/inside/member-3")}})
 		}},
-		{"one who came too late", "meeting", func(s *site) {
+		{"one who came too late", "double barrier", func(s *site) {
 			s.log = append(s.log,
 				logged{index: 46, owner: 9, ops: []tree.Op{made(tree.Ephemeral, "/meet/inside/member-3", "q3/5")}},
 				logged{index: 48, owner: 9, ops: []tree.Op{gone("/meet/inside/member-3")}})
 			s.use("enter 3", 46.6, "q3", 9, history.Use{Path: "/meet", Verb: Enter, Data: "q3/5", Number: 2})
 		}},
-		{"the entry of another session", "meeting", func(s *site) { s.used["enter 1"].ID = 8 }},
-		{"left before the other", "meeting", func(s *site) { s.used["leave 1"].At = at(47.4) }},
-		{"left, and the other never", "meeting", func(s *site) { s.drop(48); s.drop(49) }},
+		{"the entry of another session", "double barrier", func(s *site) { s.used["enter 1"].ID = 8 }},
+		{"left before the other", "double barrier", func(s *site) { s.used["leave 1"].At = at(47.4) }},
+		{"left, and the other never", "double barrier", func(s *site) { s.drop(48); s.drop(49) }},
 	}
 }
 
@@ -129,7 +129,7 @@ func TestUsesInDoubt(t *testing.T) {
 			s.claims["next"].At = at(39.4)
 			s.claim("broke", history.Broke, 39.2, 3, history.Claim{Name: "q1/1", Path: "/m", Token: tree.StampAt(37, 1)})
 		}},
-		{"a lock-delay that is over late, because the log clock stood", func(s *site) {
+		{"a lock-delay that is over late, because the log clock was stopped", func(s *site) {
 			overAt(50)(s)
 			s.used["frost"] = &history.Event{
 				At: at(38.5), Kind: history.FreezeBegan, Who: "n1", Index: 38, Timeout: time.Minute, Until: at(98),
@@ -142,9 +142,9 @@ func TestUsesInDoubt(t *testing.T) {
 			s.used["mended"] = &history.Event{At: at(48), Kind: history.FaultEnded, Who: "n1", Text: "gone"}
 			s.used["healed"] = &history.Event{At: at(48), Kind: history.Healed}
 		}},
-		{"let go late, because the process stood", func(s *site) {
+		{"let go late, because the process was frozen", func(s *site) {
 			s.used["wait again"].At = at(45.5)
-			s.used["froze"] = &history.Event{At: at(45.4), Asked: at(44.1), Kind: history.Froze, Who: "q2", ID: session.ID(8)}
+			s.used["froze"] = &history.Event{At: at(45.4), Sent: at(44.1), Kind: history.Froze, Who: "q2", ID: session.ID(8)}
 		}},
 		{"let go late, because it was raised again at once", func(s *site) {
 			s.used["wait again"].At = at(48.5)

@@ -66,7 +66,7 @@ func (t touch) String() string {
 // noOutcome is the version of an answer without an outcome. No entry has it.
 const noOutcome = -1
 
-// mostBlind bounds the steps of a search, during which virtual time stands.
+// mostBlind bounds the steps of a search, during which virtual time stops.
 const mostBlind = 300_000
 
 // check judges each entry by itself. A search that is too long judges nothing, and is counted.
@@ -91,13 +91,13 @@ func (c blind) check() {
 			c.checked("blind")
 		default:
 			c.fail("blind", 0, time.Duration(ops[0].Call/2), "no order of what was done to %s explains the answers:%s", path,
-				told(ops))
+				reported(ops))
 		}
 	}
 }
 
-// told formats operations with their times.
-func told(ops []porcupine.Operation) string {
+// reported formats operations with their times.
+func reported(ops []porcupine.Operation) string {
 	var text strings.Builder
 	for _, o := range ops {
 		fmt.Fprintf(&text, "\n  %11.4fs to %.4fs %v", time.Duration(o.Call/2).Seconds(), time.Duration(o.Return/2).Seconds(),
@@ -111,7 +111,7 @@ func told(ops []porcupine.Operation) string {
 func (c blind) touches() map[string][]porcupine.Operation {
 	entries := make(map[string][]porcupine.Operation)
 	add := func(path string, t touch, e history.Event) {
-		o := porcupine.Operation{Input: t, Call: 2 * int64(e.Asked), Return: 2*int64(e.At) + 1}
+		o := porcupine.Operation{Input: t, Call: 2 * int64(e.Sent), Return: 2*int64(e.At) + 1}
 		if t.open && e.Call.Fate == history.InDoubt {
 			o.Return = math.MaxInt64
 		}

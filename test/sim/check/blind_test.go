@@ -10,8 +10,8 @@ import (
 const cellPath = BlindPath + "/x"
 
 // touching returns a write of the entry that is judged blindly.
-func touching(asked, told float64, fate history.Fate, op tree.Op, came touch) history.Event {
-	c := &history.Call{Fate: fate, Transaction: tagged(uint64(asked*10), op)}
+func touching(sent, reported float64, fate history.Fate, op tree.Op, came touch) history.Event {
+	c := &history.Call{Fate: fate, Transaction: tagged(uint64(sent*10), op)}
 	switch {
 	case fate != history.Answered:
 	case came.refused != 0:
@@ -19,12 +19,12 @@ func touching(asked, told float64, fate history.Fate, op tree.Op, came touch) hi
 	default:
 		c.Result.Outcome.Ops = []tree.OpOutcome{{Stat: tree.Stat{Version: came.version}}}
 	}
-	return history.Event{At: at(told), Asked: at(asked), Kind: history.Called, Who: "a1", ID: id, Call: c}
+	return history.Event{At: at(reported), Sent: at(sent), Kind: history.Called, Who: "a1", ID: id, Call: c}
 }
 
 // feeling returns a linearizable read of the entry, of no entry if data is empty.
-func feeling(asked, told float64, data string, version int64) history.Event {
-	return history.Event{At: at(told), Asked: at(asked), Kind: history.Found, Who: "a2", ID: id, Entry: &history.Entry{
+func feeling(sent, reported float64, data string, version int64) history.Event {
+	return history.Event{At: at(reported), Sent: at(sent), Kind: history.Found, Who: "a2", ID: id, Entry: &history.Entry{
 		Path: cellPath, Linearizable: true, Exists: data != "", Data: data, Stat: tree.Stat{Version: version},
 	}}
 }

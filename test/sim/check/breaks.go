@@ -27,15 +27,15 @@ func (b breaks) note(e history.Event) {
 		e.At, e.Text = first.At, first.Text
 	}
 	if again {
-		e.Asked = min(e.Asked, first.Asked)
+		e.Sent = min(e.Sent, first.Sent)
 	}
-	b.tokens[e.Claim.Token], b.calls[e.Claim.Name] = e, e.Asked
+	b.tokens[e.Claim.Token], b.calls[e.Claim.Name] = e, e.Sent
 }
 
 // before reports whether the entry may have been removed before a moment, surely whether it was.
 func (b breaks) before(token tree.Stamp, moment time.Duration) bool {
 	e, ok := b.tokens[token]
-	return ok && e.Asked <= moment
+	return ok && e.Sent <= moment
 }
 
 func (b breaks) surely(token tree.Stamp, moment time.Duration) bool {
@@ -45,8 +45,8 @@ func (b breaks) surely(token tree.Stamp, moment time.Duration) bool {
 
 // beforeCall is before for the entry of a call, which may have got no grant.
 func (b breaks) beforeCall(name string, moment time.Duration) bool {
-	asked, ok := b.calls[name]
-	return ok && asked <= moment
+	sent, ok := b.calls[name]
+	return ok && sent <= moment
 }
 
 // over reports whether a session had ended by a moment.
@@ -61,10 +61,10 @@ func (c claims) broken(p *prize) {
 	for _, w := range p.works {
 		b, ok := p.tokens[w.Claim.Token]
 		by := b.At + c.bounds.Commit
-		if !ok || b.Text != "" || w.At > b.At || w.till < b.Asked || !c.calm(b.At, by) || c.standsStill(w.Who, b.At, by) {
+		if !ok || b.Text != "" || w.At > b.At || w.till < b.Sent || !c.calm(b.At, by) || c.wasFrozen(w.Who, b.At, by) {
 			continue
 		}
-		c.checked("broken told")
+		c.checked("broken reported")
 		if w.till > by {
 			c.fail("broken", w.ID, by, "works until %.4fs, and its entry was removed: %s; %s", w.till.Seconds(),
 				history.Line(w.Event), history.Line(b))
@@ -73,18 +73,18 @@ func (c claims) broken(p *prize) {
 	for _, e := range p.ceded {
 		switch {
 		case e.Text == "" && p.surely(e.Claim.Token, e.At):
-			c.misled(e, "broken", "gave up what somebody else had taken away")
+			c.misled(e, "broken", "released what another client had removed")
 		case e.Claim.Broken:
 			c.checked("broken ceded")
 			if !p.before(e.Claim.Token, e.At) && !c.over(e.ID, e.At) {
-				c.misled(e, "broken", "nobody had removed its entry")
+				c.misled(e, "broken", "no client had removed its entry")
 			}
 		}
 	}
 }
 
-// standsStill reports whether a client process stood at some time between two moments.
-func (c *clients) standsStill(who string, from, till time.Duration) bool {
+// wasFrozen reports whether a client process was frozen at some time between two moments.
+func (c *clients) wasFrozen(who string, from, till time.Duration) bool {
 	for _, s := range c.frozen {
 		if s.who == who && s.overlaps(from, till) {
 			return true

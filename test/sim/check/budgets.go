@@ -26,8 +26,8 @@ func (c budgets) check() {
 		case history.BudgetAbandoned:
 			c.lost(e)
 		case history.Probed:
-			if full != nil && full.At <= e.Asked {
-				c.goesOn(*full, e)
+			if full != nil && full.At <= e.Sent {
+				c.servesOthers(*full, e)
 			}
 		}
 	}
@@ -45,16 +45,16 @@ func (c budgets) named(e history.Event) {
 	}
 }
 
-// goesOn checks a request of a client that holds little.
-func (c budgets) goesOn(full, e history.Event) {
-	if !c.calm(e.Asked, e.At) || slices.Contains(full.Budget.Closed, e.Op) {
+// servesOthers checks a request of a client that holds little.
+func (c budgets) servesOthers(full, e history.Event) {
+	if !c.calm(e.Sent, e.At) || slices.Contains(full.Budget.Closed, e.Op) {
 		return
 	}
-	c.checked("bound goes on")
-	c.checked("bound goes on: " + full.Budget.Name)
-	if e.Text != "" || e.At-e.Asked > c.bounds.Probe {
-		c.misled(e, "bound goes on", "not served within %v while %s holds all that it can of %s", c.bounds.Probe, full.Who,
-			full.Budget.Name)
+	c.checked("bound serves others")
+	c.checked("bound serves others: " + full.Budget.Name)
+	if e.Text != "" || e.At-e.Sent > c.bounds.Probe {
+		c.misled(e, "bound serves others", "not served within %v while %s holds all that it can of %s", c.bounds.Probe,
+			full.Who, full.Budget.Name)
 	}
 }
 
@@ -70,17 +70,17 @@ func (c budgets) lost(e history.Event) {
 func (c budgets) again(e history.Event, later []history.Event) {
 	by := e.At + e.Budget.Within
 	if !c.calm(e.At, by) {
-		by = behind(max(e.At, c.healed), c.bounds.Settle+e.Budget.Within)
+		by = behind(max(e.At, c.healed), c.bounds.Recovery+e.Budget.Within)
 	}
 	if by > c.finished {
 		return
 	}
-	asked := slices.IndexFunc(later, func(o history.Event) bool {
+	sent := slices.IndexFunc(later, func(o history.Event) bool {
 		return (o.Kind == history.BudgetAvailable || o.Kind == history.BudgetAbandoned) &&
 			o.Budget.Name == e.Budget.Name && o.Who == e.Who
 	})
-	inTime := asked >= 0 && later[asked].At <= by
-	if inTime && later[asked].Kind == history.BudgetAbandoned {
+	inTime := sent >= 0 && later[sent].At <= by
+	if inTime && later[sent].Kind == history.BudgetAbandoned {
 		return
 	}
 	c.checked("bound empties")

@@ -18,9 +18,9 @@ func budget() *history.Budget {
 }
 
 // probe plants a request of a client that holds little.
-func probe(op history.Op, asked, answered float64, failed string) plant {
+func probe(op history.Op, sent, answered float64, failed string) plant {
 	return add(history.Event{
-		At: at(answered), Kind: history.Probed, Who: "b2", Op: op, Asked: at(asked), Text: failed,
+		At: at(answered), Kind: history.Probed, Who: "b2", Op: op, Sent: at(sent), Text: failed,
 	})
 }
 
@@ -41,20 +41,20 @@ func lost(seconds float64) plant {
 	return add(history.Event{At: at(seconds), Kind: history.BudgetAbandoned, Who: "b1", Budget: budget()})
 }
 
-const tells = "over the limit max_things (7 things)"
+const limitText = "over the limit max_things (7 things)"
 
 // TestBoundsAreJudged plants what must not happen at a bound.
 func TestBoundsAreJudged(t *testing.T) {
 	findAll(t, []wrong{
 		{"a refusal without the bound's name", "bound named", "without the bound", crowded("over a limit of 7", 76)},
 		{"a refusal without its value", "bound named", "without the bound", crowded("over the limit max_things", 76)},
-		{"a write that waits", "bound goes on", "not served within 1s", all(crowded(tells, 76), probe(0, 71, 72.1, ""))},
-		{"a write that fails", "bound goes on", "not served within 1s", all(crowded(tells, 76), probe(0, 71, 71.1, "no"))},
-		{"no budget again", "bound empties", "no budget again within 2s", crowded(tells, 0)},
-		{"budget again, and late", "bound empties", "no budget again within 2s", crowded(tells, 77.1)},
-		{"a session lost for no fault", "bound empties", "lost its session", all(crowded(tells, 0), lost(76))},
+		{"a write that waits", "bound serves others", "not served within 1s", all(crowded(limitText, 76), probe(0, 71, 72.1, ""))},
+		{"a write that fails", "bound serves others", "not served within 1s", all(crowded(limitText, 76), probe(0, 71, 71.1, "no"))},
+		{"no budget again", "bound empties", "no budget again within 2s", crowded(limitText, 0)},
+		{"budget again, and late", "bound empties", "no budget again within 2s", crowded(limitText, 77.1)},
+		{"a session lost for no fault", "bound empties", "lost its session", all(crowded(limitText, 0), lost(76))},
 		{"no budget, a storm, and a session lost late", "bound empties", "no budget again", all(
-			storm(10, 12), crowded(tells, 0), lost(78),
+			storm(10, 12), crowded(limitText, 0), lost(78),
 		)},
 	})
 }
@@ -65,14 +65,14 @@ func TestBoundsExcuse(t *testing.T) {
 		plant plant
 		count string
 	}{
-		"a refusal":                  {crowded(tells, 76), "bound named"},
-		"a write beside it":          {all(crowded(tells, 76), probe(0, 71, 71.9, "")), "bound goes on: max_things"},
-		"an open without budget":     {all(crowded(tells, 76), probe(history.Open, 71, 75, "no")), "bound named"},
-		"a slow write before":        {all(crowded(tells, 76), probe(0, 68, 69.9, "")), "bound named"},
-		"budget again in time":       {crowded(tells, 76.9), "bound empties: max_things"},
-		"a write in a storm":         {all(storm(65, 72), crowded(tells, 76), probe(0, 71, 75, "")), "bound named"},
-		"budget again after a storm": {all(storm(65, 72), crowded(tells, 80)), "bound empties"},
-		"the run ends before it is":  {all(crowded(tells, 0), finishes(76)), "bound named"},
+		"a refusal":                  {crowded(limitText, 76), "bound named"},
+		"a write beside it":          {all(crowded(limitText, 76), probe(0, 71, 71.9, "")), "bound serves others: max_things"},
+		"an open without budget":     {all(crowded(limitText, 76), probe(history.Open, 71, 75, "no")), "bound named"},
+		"a slow write before":        {all(crowded(limitText, 76), probe(0, 68, 69.9, "")), "bound named"},
+		"budget again in time":       {crowded(limitText, 76.9), "bound empties: max_things"},
+		"a write in a storm":         {all(storm(65, 72), crowded(limitText, 76), probe(0, 71, 75, "")), "bound named"},
+		"budget again after a storm": {all(storm(65, 72), crowded(limitText, 80)), "bound empties"},
+		"the run ends before it is":  {all(crowded(limitText, 0), finishes(76)), "bound named"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := Check(sorted(tt.plant(good())), bounds())
@@ -86,10 +86,10 @@ func TestBoundsExcuse(t *testing.T) {
 	}
 }
 
-// Nobody uses the budget after a session was lost to a fault: this shows nothing, neither that there is budget nor that
-// there is none.
+// No client uses the budget after a session was lost to a fault: this shows nothing, neither that there is budget nor
+// that there is none.
 func TestARoundOfALostSessionIsNotJudged(t *testing.T) {
-	r := Check(sorted(all(storm(65, 72), crowded(tells, 0), lost(76))(good())), bounds())
+	r := Check(sorted(all(storm(65, 72), crowded(limitText, 0), lost(76))(good())), bounds())
 	for _, v := range r.Violations {
 		t.Error(v)
 	}
@@ -107,7 +107,7 @@ func finishes(seconds float64) plant {
 func TestBackupsAreJudged(t *testing.T) {
 	of := func(index uint64, sessions, entries int) plant {
 		return add(history.Event{
-			At: at(60), Kind: history.BackedUp, Who: "n1", Asked: at(59), Index: index,
+			At: at(60), Kind: history.BackedUp, Who: "n1", Sent: at(59), Index: index,
 			Backup: &history.Backup{Sessions: sessions, Entries: entries},
 		})
 	}

@@ -44,9 +44,9 @@ type Bounds struct {
 	// Commit bounds a round and a commit while all required parts are healthy. Calm bounds them after a long time
 	// without faults.
 	Commit, Calm time.Duration
-	// Settle is how long after a fault a cluster counts as calm again. It covers elections, Raft's back-off, and
+	// Recovery is how long after a fault a cluster counts as calm again. It covers elections, Raft's back-off, and
 	// clients that search for a node.
-	Settle time.Duration
+	Recovery time.Duration
 	// Interval is the time between heartbeats, Quorum the number of voters that make a round good.
 	Interval time.Duration
 	Quorum   int
@@ -110,7 +110,7 @@ func Check(events []history.Event, b Bounds) Result {
 	for _, e := range events {
 		j.note(e, v)
 	}
-	j.settleTerms()
+	j.closeTerms()
 	replicas{j}.check(events)
 	liveness{j}.wanting(events)
 	sequence{j}.check()
@@ -133,7 +133,7 @@ func Check(events []history.Event, b Bounds) Result {
 		liveness{j}.served(l)
 		modes{j}.again(l)
 		fence{j}.check(l)
-		fence{j}.told(l)
+		fence{j}.reported(l)
 		order{j}.check(l)
 	}
 	return v.Result

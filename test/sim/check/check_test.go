@@ -21,7 +21,7 @@ const (
 func bounds() Bounds {
 	return Bounds{
 		ExpiryInterval: 250 * time.Millisecond, Commit: time.Second, Calm: 50 * time.Millisecond,
-		Settle:   10 * time.Second,
+		Recovery: 10 * time.Second,
 		Interval: 500 * time.Millisecond, Quorum: 2, Serve: 15 * time.Second, ReadOnlyAfter: 5500 * time.Millisecond,
 		Keeps: true, Probe: time.Second,
 	}
@@ -55,9 +55,9 @@ func good() []history.Event {
 		},
 		{At: 30 * second, Kind: history.Digest, Who: "n1", Index: 5, Text: "aa"},
 		{At: 30 * second, Kind: history.Digest, Who: "n2", Index: 5, Text: "aa"},
-		{At: at(30.01), Kind: history.Opened, Who: "c1", ID: id, Attachment: 1, Asked: at(29.99), Until: 33 * second},
+		{At: at(30.01), Kind: history.Opened, Who: "c1", ID: id, Attachment: 1, Sent: at(29.99), Until: 33 * second},
 		{
-			At: at(32.002), Kind: history.Touched, Who: "c1", Node: 1, ID: id, Attachment: 1, Asked: 32 * second,
+			At: at(32.002), Kind: history.Touched, Who: "c1", Node: 1, ID: id, Attachment: 1, Sent: 32 * second,
 			Until: 35 * second,
 		},
 		{
@@ -70,14 +70,14 @@ func good() []history.Event {
 			Index: 6,
 			Term:  2, Timeout: timeout,
 		},
-		{At: at(34.01), Kind: history.TookOver, Who: "c2", ID: id, Instance: 12, Asked: at(33.99)},
+		{At: at(34.01), Kind: history.TookOver, Who: "c2", ID: id, Instance: 12, Sent: at(33.99)},
 		{
-			At: at(34.01), Kind: history.Resumed, Who: "c2", Node: 2, ID: id, Attachment: 2, Asked: at(33.99),
+			At: at(34.01), Kind: history.Resumed, Who: "c2", Node: 2, ID: id, Attachment: 2, Sent: at(33.99),
 			Until: 37 * second,
 		},
 		{At: at(34.01), Kind: history.LearntMoved, Who: "c1", ID: id, Attachment: 1},
 		{
-			At: at(36.002), Kind: history.Touched, Who: "c2", Node: 2, ID: id, Attachment: 2, Asked: 36 * second,
+			At: at(36.002), Kind: history.Touched, Who: "c2", Node: 2, ID: id, Attachment: 2, Sent: 36 * second,
 			Until: 39 * second,
 		},
 		{At: at(36.01), Kind: history.Silent, Who: "c2", ID: id, Attachment: 2},
@@ -94,13 +94,13 @@ func good() []history.Event {
 			At: 44 * second, Kind: history.AppliedOpen, Who: "n1", Node: 1, ID: id2, Attachment: 3, Index: 8, Term: 2,
 			Timeout: timeout,
 		},
-		{At: at(44.01), Kind: history.Opened, Who: "c3", ID: id2, Attachment: 3, Asked: at(43.99), Until: 47 * second},
+		{At: at(44.01), Kind: history.Opened, Who: "c3", ID: id2, Attachment: 3, Sent: at(43.99), Until: 47 * second},
 		{
 			At: 46 * second, Kind: history.AppliedEnd, Who: "n1", Node: 1, ID: id2, Attachment: 3, Index: 9, Term: 2,
 			Timeout: timeout,
 			Cause:   session.CauseClosed,
 		},
-		{At: at(46.01), Kind: history.Closed, Who: "c3", Node: 1, ID: id2, Attachment: 3, Asked: at(45.99)},
+		{At: at(46.01), Kind: history.Closed, Who: "c3", Node: 1, ID: id2, Attachment: 3, Sent: at(45.99)},
 		{At: 50 * second, Kind: history.Healed},
 		{At: 50 * second, Kind: history.Wants, Who: "c4"},
 		{
@@ -109,7 +109,7 @@ func good() []history.Event {
 			Timeout: timeout,
 		},
 		{
-			At: 55 * second, Kind: history.Opened, Who: "c4", ID: 3 << 56, Attachment: 4, Asked: 54 * second,
+			At: 55 * second, Kind: history.Opened, Who: "c4", ID: 3 << 56, Attachment: 4, Sent: 54 * second,
 			Until: 58 * second,
 		},
 		{At: 2 * minute, Kind: history.Finished},
@@ -145,7 +145,7 @@ func beat(leader string, term uint64, sent float64, nodes ...session.Node) []his
 		h = append(
 			h, history.Event{
 				At: at(sent + 0.002), Kind: history.AnswerReceived, Who: leader, Node: n, Term: term,
-				Asked: at(sent),
+				Sent: at(sent),
 			},
 		)
 	}
@@ -217,14 +217,14 @@ func other(who string, seconds float64) history.Event {
 // unheard drops the answers of nodes to heartbeats that the leader sent them between two moments.
 func unheard(from, till float64, nodes ...session.Node) plant {
 	return unless(func(e history.Event) bool {
-		return e.Kind == history.AnswerReceived && e.Asked >= at(from) && e.Asked < at(till) && slices.Contains(nodes, e.Node)
+		return e.Kind == history.AnswerReceived && e.Sent >= at(from) && e.Sent < at(till) && slices.Contains(nodes, e.Node)
 	})
 }
 
 // slowed delays the answers of nodes to heartbeats that were sent between two moments by some seconds.
 func slowed(from, till, by float64, nodes ...session.Node) plant {
 	return change(history.AnswerReceived, "", func(e *history.Event) {
-		if e.Asked >= at(from) && e.Asked < at(till) && slices.Contains(nodes, e.Node) {
+		if e.Sent >= at(from) && e.Sent < at(till) && slices.Contains(nodes, e.Node) {
 			e.At += at(by)
 		}
 	})
@@ -268,7 +268,7 @@ func TestGoodHistoryHoldsAndIsChecked(t *testing.T) {
 	for _, name := range []string{
 		"I1", "I1 certificate", "I1 term", "I1 process", "I1 move", "I1 touch", "I1 word", "I2", "I2 silent",
 		"I2 commit", "I3", "E3", "I4", "M1", "M3", "T2",
-		"closes", "E5", "I5", "I6", "I6 changes", "I7", "I7 order", "context", "told moved", "linear", "liveness",
+		"closes", "E5", "I5", "I6", "I6 changes", "I7", "I7 order", "context", "reported moved", "linear", "liveness",
 	} {
 		if r.Checked[name] == 0 {
 			t.Errorf("%s was not put to the test", name)
@@ -283,7 +283,7 @@ func TestLegalHistoryHolds(t *testing.T) {
 		plant        plant
 	}{
 		{"a client that closes needs no promise", "served", add(
-			history.Event{At: 90 * second, Kind: history.CloseAsked, Who: "c3", ID: id + 1, Attachment: 9},
+			history.Event{At: 90 * second, Kind: history.CloseSent, Who: "c3", ID: id + 1, Attachment: 9},
 			history.Event{At: 90 * second, Kind: history.Alive, Who: "c3", ID: id + 1, Attachment: 9},
 			history.Event{At: 90 * second, Kind: history.Alive, Who: "c3", ID: id +
 				2, Attachment: 8, Until: 91 * second},
@@ -295,9 +295,9 @@ func TestLegalHistoryHolds(t *testing.T) {
 			storm(37, 49), expires(40.3), add(
 				history.Event{
 					At: at(40.256), Kind: history.Touched, Who: "c2", Node: 2, ID: id, Attachment: 2,
-					Asked: at(40.254),
+					Sent: at(40.254),
 				},
-				history.Event{At: at(40.3), Kind: history.AnswerReceived, Who: "n1", Node: 2, Term: 2, Asked: at(40.3)},
+				history.Event{At: at(40.3), Kind: history.AnswerReceived, Who: "n1", Node: 2, Term: 2, Sent: at(40.3)},
 			))},
 		{"a slow round is waited for", "I2 silent", all(storm(37, 49), slowed(37, 49, 0.2, 2, 3), expires(41.4))},
 		{"the clock of another tracker runs from its start", "I8", all(
@@ -320,7 +320,7 @@ func TestLegalHistoryHolds(t *testing.T) {
 			history.Event{At: 35 * second, Kind: history.NodeStarted, Who: "n1", Node: 1},
 			history.Event{
 				At: at(36.002), Kind: history.Touched, Who: "c1", Node: 1, ID: id, Attachment: 1,
-				Asked: 36 * second,
+				Sent: 36 * second,
 			},
 		))},
 		{

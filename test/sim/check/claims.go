@@ -34,9 +34,9 @@ type prize struct {
 	path string
 	// granted are the grants, in the order of time.
 	granted []history.Event
-	// asked is when each call was made, released when the cluster answered that a grant was given up. Both by the name
+	// sent is when each call was made, released when the cluster answered that a grant was given up. Both by the name
 	// of the call.
-	asked, released map[string]time.Duration
+	sent, released map[string]time.Duration
 	// works are the contexts that lived, in the order of their starts.
 	works []work
 	// resource is what the resource accepted and refused, vouched the cluster's answers about tokens.
@@ -88,7 +88,7 @@ func (c claims) prizes() map[string]*prize {
 		p := prizes[e.Claim.Path]
 		if p == nil {
 			p = &prize{
-				path: e.Claim.Path, asked: make(map[string]time.Duration), released: make(map[string]time.Duration),
+				path: e.Claim.Path, sent: make(map[string]time.Duration), released: make(map[string]time.Duration),
 				lined: make(map[string]history.Event), callers: make(map[string]bool), breaks: newBreaks(),
 			}
 			prizes[e.Claim.Path] = p
@@ -106,7 +106,7 @@ func (c claims) prizes() map[string]*prize {
 func (p *prize) note(e history.Event, till time.Duration) {
 	switch e.Kind { //nolint:exhaustive // the other kinds are not about claims, or only for the reader
 	case history.Awaits:
-		p.asked[e.Claim.Name] = e.At
+		p.sent[e.Claim.Name] = e.At
 		p.callers[e.Who] = true
 	case history.Granted:
 		p.granted = append(p.granted, e)
@@ -192,8 +192,8 @@ func (c claims) permits(p *prize) {
 func (c claims) tokens(p *prize) {
 	for i, e := range p.granted {
 		for _, before := range p.granted[:i] {
-			asked, ok := p.asked[e.Claim.Name]
-			later := ok && before.At < asked
+			sent, ok := p.sent[e.Claim.Name]
+			later := ok && before.At < sent
 			if !later && (before.At == e.At || !excludes(before, e) || p.before(e.Claim.Token, e.At)) {
 				continue
 			}
@@ -241,12 +241,12 @@ func (c claims) fenced(p *prize) {
 func (c claims) vouched(p *prize, e history.Event) {
 	token := e.Claim.Token
 	works := !p.before(token, e.At) && slices.ContainsFunc(p.works, func(w work) bool {
-		return w.Claim.Token == token && w.At <= e.Asked && e.At < w.till
+		return w.Claim.Token == token && w.At <= e.Sent && e.At < w.till
 	})
 	released, gone := p.released[e.Claim.Name]
-	gone = gone && released < e.Asked || p.surely(token, e.Asked) ||
+	gone = gone && released < e.Sent || p.surely(token, e.Sent) ||
 		slices.ContainsFunc(p.granted, func(g history.Event) bool {
-			return g.Claim.Token > token && g.At < e.Asked && excludes(g, e)
+			return g.Claim.Token > token && g.At < e.Sent && excludes(g, e)
 		})
 	switch {
 	case works:

@@ -29,9 +29,9 @@ func claimed(k history.Kind, seconds float64, name, recipe string, token uint64)
 // held returns the events of a grant: request, grant and work until its context ends, and release. Moments are those of
 // the first three.
 func held(name, recipe string, token uint64, moments [3]float64) []history.Event {
-	asked, granted, rests := moments[0], moments[1], moments[2]
+	sent, granted, rests := moments[0], moments[1], moments[2]
 	return []history.Event{
-		claimed(history.Awaits, asked, name, recipe, 0), claimed(history.Granted, granted, name, recipe, token),
+		claimed(history.Awaits, sent, name, recipe, 0), claimed(history.Granted, granted, name, recipe, token),
 		claimed(history.Works, granted, name+".1", recipe, token),
 		claimed(history.Rests, rests, name+".1", recipe, token),
 		claimed(history.Released, rests+0.1, name, recipe, token),
@@ -43,7 +43,7 @@ func held(name, recipe string, token uint64, moments [3]float64) []history.Event
 func contest() map[string][]history.Event {
 	vouched := func(seconds float64) history.Event {
 		e := claimed(history.FenceChecked, seconds, "p1/m1", Lock, 10)
-		e.Asked, e.Claim.Holds = e.At-at(0.2), seconds < 13
+		e.Sent, e.Claim.Holds = e.At-at(0.2), seconds < 13
 		return e
 	}
 	fenced := claimed(history.Fenced, 14.5, "p1/m1", Lock, 10)
@@ -55,7 +55,7 @@ func contest() map[string][]history.Event {
 	waiter.Text, waiter.Unknown, waiter.Claim.Broken = "entry was removed", true, true
 	broke := func(name string, token uint64, seconds float64) history.Event {
 		return history.Event{
-			At: at(seconds), Asked: at(seconds - 0.2), Kind: history.Broke, Who: "p4",
+			At: at(seconds), Sent: at(seconds - 0.2), Kind: history.Broke, Who: "p4",
 			Claim: &history.Claim{Name: name, Path: "/" + Election, Token: tree.StampAt(token, 1)},
 		}
 	}
@@ -113,14 +113,14 @@ func TestClaims(t *testing.T) {
 	}
 	for _, name := range []string{
 		"I15 alone", "I15 readers", "I15 permits", "I15 tokens", "I15 stored", "I15 late", "I15 holds", "I15 held",
-		"forgone", "turn", "line", "broken told", "broken ceded", "broken beside",
+		"forgone", "turn", "line", "broken reported", "broken ceded", "broken beside",
 	} {
 		if r.Checked[name] == 0 {
 			t.Errorf("%s is not put to the test", name)
 		}
 	}
 	// The places of events in held.
-	const asked, granted, works, rests, cedes = 0, 1, 2, 3, 4
+	const sent, granted, works, rests, cedes = 0, 1, 2, 3, 4
 	for _, c := range []struct {
 		name, invariant string
 		plant           func(h map[string][]history.Event)
@@ -139,10 +139,10 @@ func TestClaims(t *testing.T) {
 		{"a writer's token below that of a reader", "I15", func(h map[string][]history.Event) {
 			h["b3"][granted].Claim.Token = tree.StampAt(13, 2)
 		}},
-		{"a permit asked for later, with a lower token", "I15", func(h map[string][]history.Event) {
-			h["s3"][asked].At, h["s3"][granted].Claim.Token = at(23.5), tree.StampAt(20, 1)
+		{"a permit requested later, with a lower token", "I15", func(h map[string][]history.Event) {
+			h["s3"][sent].At, h["s3"][granted].Claim.Token = at(23.5), tree.StampAt(20, 1)
 		}},
-		{"an older write is taken", "I15", func(h map[string][]history.Event) { h["stored"][2].Kind = history.Stored }},
+		{"an older write is accepted", "I15", func(h map[string][]history.Event) { h["stored"][2].Kind = history.Stored }},
 		{"the newest write is refused", "I15", func(h map[string][]history.Event) {
 			h["stored"][2].Claim.Token = tree.StampAt(13, 1)
 		}},
@@ -153,7 +153,7 @@ func TestClaims(t *testing.T) {
 			h["stored"][1].At, h["stored"][2].At = at(11.5), at(12)
 		}},
 		{"a holder is disowned", "I15", func(h map[string][]history.Event) { h["vouched"][0].Claim.Holds = false }},
-		{"a holder that gave up is vouched for", "I15", func(h map[string][]history.Event) {
+		{"a holder that gave up counts as holder", "I15", func(h map[string][]history.Event) {
 			h["vouched"][1].Claim.Holds = true
 			h["m2"] = nil
 		}},
@@ -171,9 +171,9 @@ func TestClaims(t *testing.T) {
 		{"a place stays behind", "liveness", func(h map[string][]history.Event) {
 			h["lined"][0].Claim.Left = []string{"lock-0000000007"}
 		}},
-		{"beside one whose entry nobody has removed", "I15", func(h map[string][]history.Event) { h["broke"] = nil }},
+		{"beside one whose entry no client has removed", "I15", func(h map[string][]history.Event) { h["broke"] = nil }},
 		{"beside one whose entry is removed only then", "I15", func(h map[string][]history.Event) {
-			h["broke"][0].Asked, h["broke"][0].At = at(27.2), at(27.3)
+			h["broke"][0].Sent, h["broke"][0].At = at(27.2), at(27.3)
 		}},
 		{"in the place of the next one, who was broken", "I15", func(h map[string][]history.Event) {
 			h["broke"][0].Claim.Token = tree.StampAt(26, 1)
@@ -182,13 +182,13 @@ func TestClaims(t *testing.T) {
 		{"a broken holder gives up what it has not", "broken", func(h map[string][]history.Event) {
 			h["o1"][cedes].Text, h["o1"][cedes].Claim.Broken = "", false
 		}},
-		{"broken by nobody", "broken", func(h map[string][]history.Event) {
+		{"broken by no client", "broken", func(h map[string][]history.Event) {
 			h["o2"][cedes].Text, h["o2"][cedes].Claim.Broken = "entry was removed", true
 		}},
-		{"a waiter is broken by nobody", "liveness", func(h map[string][]history.Event) { h["broke"] = h["broke"][:1] }},
+		{"a waiter is broken by no client", "liveness", func(h map[string][]history.Event) { h["broke"] = h["broke"][:1] }},
 		{"a broken holder is vouched for", "I15", func(h map[string][]history.Event) {
 			e := claimed(history.FenceChecked, 27.09, "p1/o1", Election, 25)
-			e.Asked, e.Claim.Holds = at(27.05), true
+			e.Sent, e.Claim.Holds = at(27.05), true
 			h["vouched"] = append(h["vouched"], e)
 		}},
 	} {
@@ -218,16 +218,16 @@ func TestClaimsInDoubt(t *testing.T) {
 			h["m4"] = nil
 			h["healed"][1].At = at(38)
 		}},
-		{"permits that were taken in one order, and told in another", func(h map[string][]history.Event) {
+		{"permits that were granted in one order, and reported in another", func(h map[string][]history.Event) {
 			h["s3"][1].Claim.Token = tree.StampAt(20, 1)
 		}},
-		{"a broken holder is told late, because its process stood", func(h map[string][]history.Event) {
+		{"a broken holder is notified late, because its process was frozen", func(h map[string][]history.Event) {
 			h["o1"][3].At, h["o1"][4].At = at(28.9), at(29)
-			h["froze"] = []history.Event{{At: at(28.8), Asked: at(26.9), Kind: history.Froze, Who: "p1"}}
+			h["froze"] = []history.Event{{At: at(28.8), Sent: at(26.9), Kind: history.Froze, Who: "p1"}}
 		}},
 		{"a holder is disowned, for somebody is removing its entry", func(h map[string][]history.Event) {
 			e := claimed(history.FenceChecked, 26.9, "p1/o1", Election, 25)
-			e.Asked = at(26.8)
+			e.Sent = at(26.8)
 			h["vouched"] = append(h["vouched"], e)
 		}},
 		{"the resource refuses one whose entry was removed", func(h map[string][]history.Event) {

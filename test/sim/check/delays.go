@@ -34,7 +34,7 @@ func (c uses) leftBehind(e history.Event) (left stay, expired moment, ok bool) {
 	}
 	left, ok = find(c.past.staysBelow(e.Claim.Path), e.Claim.Token)
 	index := l.end.Index
-	if !ok || !left.standing(tree.StampAt(index, 1)) {
+	if !ok || !left.existsAt(tree.StampAt(index, 1)) {
 		return stay{}, moment{}, false
 	}
 	expired, ok = c.times[index]
@@ -48,7 +48,7 @@ func (c uses) over(e history.Event, left stay, expired moment) {
 	long := e.Claim.LockDelay + c.bounds.Reap + c.bounds.Commit
 	by := expired.at + long
 	if !c.calm(expired.at, by) {
-		by = behind(max(expired.at, c.healed), c.bounds.Settle+long)
+		by = behind(max(expired.at, c.healed), c.bounds.Recovery+long)
 	}
 	if by > c.finished || c.frozenBetween(expired.at, by) {
 		return

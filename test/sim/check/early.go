@@ -17,9 +17,9 @@ type early struct{ judge }
 // entry, which may be applied much later or never.
 //
 // Let Y lead term t. At d it decides about a session of timeout T, whose owner is X under attachment a. Everything
-// below holds on Y's clock, which never runs faster than time and stands while no round is good (A1 accountable clock).
-// So each "full timeout" is T plus the time for which the clock stood in it; the second part is I8. A decision needs
-// due = max(deadline, V(X)+T) <= clock. V and the deadline give the session these grounds to live on:
+// below holds on Y's clock, which never runs faster than time and stops while no round is good (A1 accountable clock).
+// So each "full timeout" is T plus the time for which the clock was stopped in it; the second part is I8. A decision
+// needs due = max(deadline, V(X)+T) <= clock. V and the deadline give the session these grounds to live on:
 //
 //   - thaw: a freeze was over at f, and Y's node applied that: d >= f + T (Y3 freeze).
 //   - term: Y's tracker began at b, after Y had applied an entry of its term (R5 start of a tracker, E1 full timeout
@@ -67,12 +67,12 @@ func (c early) calmly(l *life) {
 		return
 	}
 	for _, t := range l.voices {
-		if t.Asked == 0 || t.Asked > end || t.Attachment != l.end.Attachment || !c.calm(t.Asked, end) {
+		if t.Sent == 0 || t.Sent > end || t.Attachment != l.end.Attachment || !c.calm(t.Sent, end) {
 			continue
 		}
 		c.checked("I1")
-		if end < t.Asked+l.timeout {
-			c.fail("I1", l.id, end, "expired %v after a touch that was taken, below its timeout %v: %s", end-t.Asked,
+		if end < t.Sent+l.timeout {
+			c.fail("I1", l.id, end, "expired %v after an accepted touch, below its timeout %v: %s", end-t.Sent,
 				l.timeout, history.Line(t))
 		}
 	}
@@ -143,14 +143,14 @@ func (r *ruling) wrong(g ground, moment time.Duration) (invariant, what string) 
 	if moment < g.from+r.l.timeout {
 		return "I1", fmt.Sprintf("%v after %s, below its timeout %v", moment-g.from, g.what, r.l.timeout)
 	}
-	stood := r.t.standing(g.since, moment)
-	if stood == 0 {
+	stopped := r.t.stoppedFor(g.since, moment)
+	if stopped == 0 {
 		return "", ""
 	}
 	r.c.checked("I8")
-	if moment < g.from+r.l.timeout+stood {
+	if moment < g.from+r.l.timeout+stopped {
 		return "I8", fmt.Sprintf("%v after %s, below its timeout %v and the %v without a good round since",
-			moment-g.from, g.what, r.l.timeout, stood)
+			moment-g.from, g.what, r.l.timeout, stopped)
 	}
 	return "", ""
 }
@@ -165,11 +165,11 @@ func (r *ruling) grounds() {
 	if thawed, ok := r.c.thaw(r.t.leader, r.t.began, at); ok {
 		r.holds(ground{"thaw", thawed.over(), thawed.over(), "the end of a freeze"}, at)
 	}
-	heard := r.t.before(r.owner, at)
-	if g, ok := r.process(heard); ok {
+	received := r.t.before(r.owner, at)
+	if g, ok := r.process(received); ok {
 		r.holds(g, at)
 	}
-	if g, ok := r.touch(heard); ok {
+	if g, ok := r.touch(received); ok {
 		r.holds(g, at)
 	}
 }
@@ -189,10 +189,10 @@ func (r *ruling) move() (ground, bool) {
 }
 
 // process returns the ground of the owner's newest process that the hearings prove.
-func (r *ruling) process(heard []hearing) (ground, bool) {
+func (r *ruling) process(received []hearing) (ground, bool) {
 	starts := r.c.started[r.c.names[r.owner]]
 	for _, start := range slices.Backward(starts) {
-		if h, ok := covering(heard, start); ok {
+		if h, ok := covering(received, start); ok {
 			return ground{"process", start, h.at, "the start of the owner's process, which had answered it"}, true
 		}
 	}
@@ -200,40 +200,40 @@ func (r *ruling) process(heard []hearing) (ground, bool) {
 }
 
 // touch returns the ground of the newest touch that the hearings prove.
-func (r *ruling) touch(heard []hearing) (ground, bool) {
-	if len(heard) == 0 {
+func (r *ruling) touch(received []hearing) (ground, bool) {
+	if len(received) == 0 {
 		return ground{}, false
 	}
 	var newest history.Event
 	for _, t := range r.l.voices {
-		if t.Attachment == r.d.Attachment && t.At <= heard[len(heard)-1].sent && t.Asked > newest.Asked {
+		if t.Attachment == r.d.Attachment && t.At <= received[len(received)-1].sent && t.Sent > newest.Sent {
 			newest = t
 		}
 	}
-	if newest.Asked == 0 {
+	if newest.Sent == 0 {
 		return ground{}, false
 	}
-	h, _ := covering(heard, newest.At)
-	return ground{"touch", newest.Asked, h.at, "a touch of " + newest.Who + " that it had been told of"}, true
+	h, _ := covering(received, newest.At)
+	return ground{"touch", newest.Sent, h.at, "a touch of " + newest.Who + " that it had been notified of"}, true
 }
 
 // word checks E2: unless the owner may have been lost, a decision needs the owner's answer.
 func (r *ruling) word() {
 	lost := r.t.began
-	if heard := r.t.before(r.owner, r.d.At); len(heard) > 0 {
-		lost = heard[len(heard)-1].at
+	if received := r.t.before(r.owner, r.d.At); len(received) > 0 {
+		lost = received[len(received)-1].at
 	}
-	if r.d.At >= lost+r.l.timeout+r.t.standing(lost, r.d.At) {
+	if r.d.At >= lost+r.l.timeout+r.t.stoppedFor(lost, r.d.At) {
 		r.c.checked("I1 lost")
 		return
 	}
-	heard := r.t.by(r.owner, r.d.At)
-	if len(heard) == 0 {
+	received := r.t.by(r.owner, r.d.At)
+	if len(received) == 0 {
 		return // the ground of the term has failed
 	}
-	words := r.words(heard)
+	words := r.words(received)
 	// An answer of the very moment may have come after the decision. The decision then rests on the answer before.
-	if before := r.t.before(r.owner, r.d.At); len(before) > 0 && len(before) < len(heard) && !r.all(words) {
+	if before := r.t.before(r.owner, r.d.At); len(before) > 0 && len(before) < len(received) && !r.all(words) {
 		words = r.words(before)
 	}
 	for _, w := range words {
@@ -248,8 +248,8 @@ type counted struct {
 }
 
 // words returns the grounds that the owner's newest answer must show to be over.
-func (r *ruling) words(heard []hearing) (all []counted) {
-	last := heard[len(heard)-1]
+func (r *ruling) words(received []hearing) (all []counted) {
+	last := received[len(received)-1]
 	add := func(moment time.Duration, find func([]hearing) (ground, bool), known []hearing) {
 		if g, ok := find(known); ok {
 			g.name, g.what = "word", g.what+", counted to the owner's last word"
@@ -260,8 +260,8 @@ func (r *ruling) words(heard []hearing) (all []counted) {
 	add(last.sent, r.process, earlier)
 	add(last.sent, r.touch, earlier)
 	add(last.sent, func([]hearing) (ground, bool) { return r.move() }, nil)
-	add(last.at, r.process, heard)
-	add(last.at, r.touch, heard)
+	add(last.at, r.process, received)
+	add(last.at, r.touch, received)
 	return all
 }
 

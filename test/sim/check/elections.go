@@ -44,8 +44,8 @@ func (c elections) check() {
 }
 
 // replaced checks that another leads soon after the leader's process has ended, in the next term, if a quorum of the
-// others was well (F4 immediate election). Two terms would mean that two voters stood, and the second deposed the first
-// (F3).
+// others was well (F4 immediate election). Two terms would mean that two voters campaigned, and the second deposed the
+// first (F3).
 func (c elections) replaced(before history.Event, died time.Duration) {
 	till := died + quick
 	of, same := c.electorate(died-unrest, till)
@@ -60,7 +60,7 @@ func (c elections) replaced(before history.Event, died time.Duration) {
 		}
 	}
 	if len(next) == 0 {
-		c.fail("F4", 0, died, "%s led term %d and ended, and nobody leads %v later", before.Who, before.Term, quick)
+		c.fail("F4", 0, died, "%s led term %d and ended, and no node leads %v later", before.Who, before.Term, quick)
 		return
 	}
 	c.oneTerm(before, died, next)
@@ -164,7 +164,7 @@ func (c elections) well(of []session.Node, leader string, from, till time.Durati
 	for node, name := range c.names {
 		votes := of == nil || slices.Contains(of, node)
 		if name != leader && votes && c.runs(name, from) && !c.refused(name, leader, from, till) &&
-			!c.endedWithin(name, from, till) && !c.startedWithin(name, from, till) && !c.stood(name, from, till) {
+			!c.endedWithin(name, from, till) && !c.startedWithin(name, from, till) && !c.stalledWithin(name, from, till) {
 			n++
 		}
 	}
@@ -190,8 +190,8 @@ func (n *nodes) endedWithin(who string, from, till time.Duration) bool {
 	return slices.ContainsFunc(n.stopped[who], func(s time.Duration) bool { return s >= from && s <= till })
 }
 
-// stood reports whether a process of a node stood at some time between two moments.
-func (n *nodes) stood(who string, from, till time.Duration) bool {
+// stalledWithin reports whether a process of a node was stalled at some time between two moments.
+func (n *nodes) stalledWithin(who string, from, till time.Duration) bool {
 	return slices.ContainsFunc(n.stalls[who], func(s span) bool { return s.overlaps(from, till) })
 }
 

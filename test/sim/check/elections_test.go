@@ -66,7 +66,7 @@ func successions() map[string]verdictOf {
 		for _, seconds := range []float64{40, last} {
 			for n := range 3 {
 				all = append(all, history.Event{
-					Kind: history.AnswerReceived, At: at(seconds), Who: "n1", Node: session.Node(n + 1), Term: 2, Asked: at(seconds),
+					Kind: history.AnswerReceived, At: at(seconds), Who: "n1", Node: session.Node(n + 1), Term: 2, Sent: at(seconds),
 				})
 			}
 		}
@@ -106,7 +106,7 @@ func successions() map[string]verdictOf {
 		},
 		"ended, and replaced": {happens{links, died("n1", 51), {leads(51.3, "n2", 3)}}, "F4", "", ""},
 		"ended, and replaced late": {
-			happens{links, died("n1", 51), {leads(52.1, "n2", 3)}}, "F4", "F4", "nobody leads 1s later",
+			happens{links, died("n1", 51), {leads(52.1, "n2", 3)}}, "F4", "F4", "no node leads 1s later",
 		},
 		"ended, and two terms": {
 			happens{links, died("n1", 51), {leads(51.8, "n2", 4)}}, "F4", "F3", "several terms",

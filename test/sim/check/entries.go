@@ -72,7 +72,7 @@ func byStamp(a, b history.Event) int { return cmp.Compare(a.Entry.Stamp, b.Entry
 //   - I13: the stamps that a client was told, which asks for one thing after the other, never fall.
 //   - R4: a linearizable read shows all that any client had been told when it was sent.
 func (c entries) stamps() {
-	wrote, told := make(map[tree.Stamp]history.Event), make(map[string]tree.Stamp)
+	wrote, reported := make(map[tree.Stamp]history.Event), make(map[string]tree.Stamp)
 	var highest []history.Event // each with a higher stamp than those before
 	for _, e := range c.entries {
 		if e.Kind == history.WriteLost {
@@ -86,13 +86,13 @@ func (c entries) stamps() {
 			c.checked("I9 stamp")
 			wrote[stamp] = e
 		}
-		c.checked("I13 told")
-		if stamp < told[e.Who] {
-			c.fail("I13", e.ID, e.At, "told stamp %v behind %v: %s", stamp, told[e.Who], history.Line(e))
+		c.checked("I13 reported")
+		if stamp < reported[e.Who] {
+			c.fail("I13", e.ID, e.At, "reported stamp %v behind %v: %s", stamp, reported[e.Who], history.Line(e))
 		}
-		told[e.Who] = stamp
+		reported[e.Who] = stamp
 		if e.Entry.Linearizable {
-			c.linearizable(toldBefore(highest, e.Asked), e)
+			c.linearizable(toldBefore(highest, e.Sent), e)
 		}
 		if n := len(highest); n == 0 || highest[n-1].Entry.Stamp < stamp {
 			highest = append(highest, e)

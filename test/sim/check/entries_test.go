@@ -13,7 +13,7 @@ func stamped(k history.Kind, who string, index uint64, entry history.Entry) hist
 	if k == history.Wrote && entry.Refused == 0 {
 		entry.Stat.Modified = entry.Stamp
 	}
-	return history.Event{At: at(float64(index)), Asked: at(float64(index) - 0.5), Kind: k, Who: who, Entry: &entry}
+	return history.Event{At: at(float64(index)), Sent: at(float64(index) - 0.5), Kind: k, Who: who, Entry: &entry}
 }
 
 // garden is a history of the tree in which nothing is wrong: a counter, an ephemeral, and two numbered entries.
@@ -73,7 +73,7 @@ func TestEntries(t *testing.T) {
 		{"two writes with one stamp", "I9", func(h []history.Event) {
 			h[2].Entry.Stamp, h[2].Entry.Stat.Modified = h[0].Entry.Stamp, h[0].Entry.Stamp
 		}},
-		{"told stamps fall", "I13", func(h []history.Event) { h[4].Entry.Stamp = tree.StampAt(30, 2) }},
+		{"reported stamps fall", "I13", func(h []history.Event) { h[4].Entry.Stamp = tree.StampAt(30, 2) }},
 		{"linearizable, and old", "R4", func(h []history.Event) { h[4].Entry.Stamp = tree.StampAt(31, 1) }},
 		{"a write took effect twice", "I9", func(h []history.Event) { h[2].Entry.Stat.Version = 2 }},
 		{"a version again", "I9", func(h []history.Event) { h[2].Entry.Stat.Version = 0 }},
@@ -83,7 +83,7 @@ func TestEntries(t *testing.T) {
 		{"a change above the stamp", "I13", func(h []history.Event) { h[4].Entry.Stat.Modified = tree.StampAt(50, 1) }},
 		{"an older change", "I13", func(h []history.Event) { h[4].Entry.Stat.Modified = tree.StampAt(30, 1) }},
 		{"other data", "I13", func(h []history.Event) { h[4].Entry.Data = "a" }},
-		{"data that nobody wrote", "I9", func(h []history.Event) { h[4].Entry.Stat.Modified = tree.StampAt(33, 1) }},
+		{"data that no client wrote", "I9", func(h []history.Event) { h[4].Entry.Stat.Modified = tree.StampAt(33, 1) }},
 		{"an entry is missing", "I12", func(h []history.Event) { h[4].Entry.Exists = false }},
 		{"an ephemeral is missing", "I12", func(h []history.Event) { h[7].Entry.Exists = false }},
 		{"an orphan", "I12", func(h []history.Event) {
@@ -110,7 +110,7 @@ func TestEntriesInDoubt(t *testing.T) {
 	lost := stamped(history.WriteLost, "s3", 33, history.Entry{Path: "/c", Data: "d"})
 	h[5].Entry.Data, h[5].Entry.Stat.Modified = "d", tree.StampAt(34, 2)
 	if r := judgeEntries(h); len(r.Violations) == 0 {
-		t.Error("a write that nobody asked for is not found")
+		t.Error("a write that no client sent is not found")
 	}
 	if r := judgeEntries(append(h, lost)); len(r.Violations) > 0 {
 		t.Errorf("a write in doubt: %v", r.Violations)

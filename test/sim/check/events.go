@@ -98,7 +98,7 @@ func (c watches) due(w *watch) (all []due) {
 // matches reports whether a watch matches an event, ignoring access lists.
 func (w *watch) matches(e tree.Event) bool {
 	return e.Stamp > w.began.Watched.Stamp &&
-		slices.ContainsFunc(w.began.Watched.Specs, func(s tree.WatchSpec) bool { return hears(s, e) })
+		slices.ContainsFunc(w.began.Watched.Specs, func(s tree.WatchSpec) bool { return receives(s, e) })
 }
 
 // withEvent adds an event, which is not below the last event, to the due events.
@@ -129,8 +129,8 @@ func eventsOf(c tree.Change) []tree.Event {
 	return []tree.Event{e, {Stamp: c.Stamp, Kind: tree.ChildrenChanged, Path: tree.Parent(c.Path)}}
 }
 
-// hears reports whether a watch receives an event as it happens; a one-shot, if it has not fired before.
-func hears(s tree.WatchSpec, e tree.Event) bool {
+// receives reports whether a watch receives an event as it happens; a one-shot, if it has not fired before.
+func receives(s tree.WatchSpec, e tree.Event) bool {
 	if e.Path == s.Path {
 		switch s.Kind {
 		case tree.WatchPersistent:

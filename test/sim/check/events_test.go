@@ -28,7 +28,7 @@ func (h *watchedHistory) grows(index uint64, changes ...tree.Change) {
 	}
 	e := history.Event{Kind: history.TreeChanged, Who: "n1", Index: index, Grown: &history.Grown{Changes: changes}}
 	h.watchedTree = append(h.watchedTree, e)
-	e.Grown.Entries = newWatchedTree(h.watchedTree).standing(end(index))
+	e.Grown.Entries = newWatchedTree(h.watchedTree).entriesAt(end(index))
 	h.add(e)
 }
 
@@ -38,13 +38,13 @@ func (h *watchedHistory) begins(name string, stamp tree.Stamp, specs ...tree.Wat
 	}})
 }
 
-func (h *watchedHistory) hears(name string, index uint64, kind tree.EventKind, path string) {
+func (h *watchedHistory) receives(name string, index uint64, kind tree.EventKind, path string) {
 	h.add(history.Event{Kind: history.WatchReceived, Who: "o1", Watched: &history.Watched{
 		Name: name, Event: tree.Event{Stamp: tree.StampAt(index, 1), Kind: kind, Path: path},
 	}})
 }
 
-func (h *watchedHistory) told(kind history.Kind, name string, stamp tree.Stamp) {
+func (h *watchedHistory) reported(kind history.Kind, name string, stamp tree.Stamp) {
 	h.add(history.Event{Kind: kind, Who: "o1", Watched: &history.Watched{
 		Name: name, Stamp: stamp, Newest: stamp.Index(),
 	}})
@@ -71,40 +71,40 @@ func orchard() []history.Event {
 	h.grows(16, change(tree.DataSet, "/w/a"))
 
 	h.begins("all", end(10), tree.WatchSpec{Path: "/w", Kind: tree.WatchRecursive})
-	h.hears("all", 11, tree.EntryCreated, "/w/a")
-	h.hears("all", 12, tree.DataChanged, "/w/a")
-	h.hears("all", 12, tree.EntryCreated, "/w/a/x")
-	h.hears("all", 12, tree.DataChanged, "/w/a")
-	h.told(history.WatchLost, "all", end(14))
-	h.hears("all", 15, tree.EntryDeleted, "/w/a/x")
-	h.told(history.WatchProgress, "all", end(15))
-	h.hears("all", 16, tree.DataChanged, "/w/a")
-	h.told(history.WatchProgress, "all", end(17))
+	h.receives("all", 11, tree.EntryCreated, "/w/a")
+	h.receives("all", 12, tree.DataChanged, "/w/a")
+	h.receives("all", 12, tree.EntryCreated, "/w/a/x")
+	h.receives("all", 12, tree.DataChanged, "/w/a")
+	h.reported(history.WatchLost, "all", end(14))
+	h.receives("all", 15, tree.EntryDeleted, "/w/a/x")
+	h.reported(history.WatchProgress, "all", end(15))
+	h.receives("all", 16, tree.DataChanged, "/w/a")
+	h.reported(history.WatchProgress, "all", end(17))
 
 	h.begins("each", end(11), tree.WatchSpec{Path: "/w", Kind: tree.WatchRecursive})
-	h.hears("each", 12, tree.DataChanged, "/w/a")
-	h.hears("each", 12, tree.EntryCreated, "/w/a/x")
-	h.hears("each", 12, tree.DataChanged, "/w/a")
-	h.hears("each", 13, tree.DataChanged, "/w/a")
-	h.told(history.WatchProgress, "each", end(13))
+	h.receives("each", 12, tree.DataChanged, "/w/a")
+	h.receives("each", 12, tree.EntryCreated, "/w/a/x")
+	h.receives("each", 12, tree.DataChanged, "/w/a")
+	h.receives("each", 13, tree.DataChanged, "/w/a")
+	h.reported(history.WatchProgress, "each", end(13))
 
 	h.begins("own", end(13), tree.WatchSpec{Path: "/w/a", Kind: tree.WatchPersistent})
-	h.hears("own", 14, tree.DataChanged, "/w/a")
-	h.hears("own", 15, tree.ChildrenChanged, "/w/a")
-	h.told(history.WatchProgress, "own", end(15))
+	h.receives("own", 14, tree.DataChanged, "/w/a")
+	h.receives("own", 15, tree.ChildrenChanged, "/w/a")
+	h.reported(history.WatchProgress, "own", end(15))
 
 	h.begins("data", end(12), tree.WatchSpec{Path: "/w/a", Kind: tree.WatchData})
-	h.told(history.WatchProgress, "data", end(12))
-	h.hears("data", 13, tree.DataChanged, "/w/a")
+	h.reported(history.WatchProgress, "data", end(12))
+	h.receives("data", 13, tree.DataChanged, "/w/a")
 	h.begins("child", end(12), tree.WatchSpec{Path: "/w/a", Kind: tree.WatchChild})
-	h.told(history.WatchProgress, "child", end(14))
-	h.hears("child", 15, tree.ChildrenChanged, "/w/a")
+	h.reported(history.WatchProgress, "child", end(14))
+	h.receives("child", 15, tree.ChildrenChanged, "/w/a")
 	h.begins("gone", end(12), tree.WatchSpec{Path: "/w/a/x", Kind: tree.WatchData})
 	h.add(history.Event{Kind: history.WatchReceived, Who: "o1", Watched: &history.Watched{ // judged by the tree
 		Name: "gone", Event: tree.Event{Stamp: end(16), Kind: tree.EntryDeleted, Path: "/w/a/x"},
 	}})
 	h.begins("none", end(12), tree.WatchSpec{Path: "/w/b", Kind: tree.WatchExists})
-	h.told(history.WatchProgress, "none", end(16))
+	h.reported(history.WatchProgress, "none", end(16))
 
 	h.views(history.Viewed, "/w/a", end(12), 0)
 	h.views(history.Viewed, "/w/a/x", end(16), 0)
@@ -121,7 +121,7 @@ func orchard() []history.Event {
 			Watched: &history.Watched{Name: "ends", Session: kind, Event: tree.Event{Stamp: tree.StampAt(uint64(21+i), 3)}},
 		})
 	}
-	h.told(history.WatchProgress, "ends", end(23))
+	h.reported(history.WatchProgress, "ends", end(23))
 	return h.events
 }
 

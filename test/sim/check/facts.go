@@ -8,7 +8,7 @@ import (
 )
 
 // facts are the events of a history, collected by subject. note collects each event once; after the last event and
-// settleTerms the facts change no more.
+// closeTerms the facts change no more.
 type facts struct {
 	bounds Bounds
 	sessions
@@ -32,14 +32,14 @@ type clients struct {
 	worldly map[string]bool
 	// takeOvers are the calls that deliberately took a session over, by session.
 	takeOvers map[session.ID][]history.Event
-	// frozen are the times when client processes stood.
+	// frozen are the times when client processes were frozen.
 	frozen []span
 }
 
 // note collects what clients did beside their sessions.
 func (c *clients) note(e history.Event) {
 	if e.Kind == history.Froze {
-		c.frozen = append(c.frozen, span{who: e.Who, from: e.Asked, till: e.At})
+		c.frozen = append(c.frozen, span{who: e.Who, from: e.Sent, till: e.At})
 	} else {
 		c.takeOvers[e.ID] = append(c.takeOvers[e.ID], e)
 	}
@@ -95,7 +95,7 @@ func newFacts(b Bounds) *facts {
 	return &facts{
 		bounds:   b,
 		sessions: sessions{lives: make(map[session.ID]*life), locals: make(map[session.ID]*local)},
-		weather:  weather{calmAfter: b.Settle},
+		weather:  weather{calmAfter: b.Recovery},
 		nodes: nodes{
 			interval: b.Interval, names: make(map[session.Node]string), mayRead: make(map[string]bool),
 			started: make(map[string][]time.Duration), stopped: make(map[string][]time.Duration),
@@ -142,10 +142,10 @@ func (f *facts) note(e history.Event, v *verdict) {
 		l.decided = append(l.decided, e)
 	case history.TookOver, history.Froze:
 		f.clients.note(e)
-	case history.Opened, history.Resumed, history.Touched, history.Promised, history.CloseAsked, history.Closed,
+	case history.Opened, history.Resumed, history.Touched, history.Promised, history.CloseSent, history.Closed,
 		history.LearntMoved, history.LearntGone, history.ContextEnded, history.Silent, history.Alive, history.Refused,
-		history.UpgradeAsked, history.Upgraded, history.LearntElsewhere, history.OnlyReads:
-		f.hear(e)
+		history.UpgradeSent, history.Upgraded, history.LearntElsewhere, history.OnlyReads:
+		f.receive(e)
 	case history.LocalOpened, history.LocalMoved, history.LocalEnded:
 		f.local(e.ID).apply(e)
 	case history.AppliedOpen, history.AppliedMove, history.AppliedEnd:
@@ -210,22 +210,22 @@ func (a *answers) note(e history.Event) {
 	}
 }
 
-// hear collects what a client knows. Facts about a local session are kept apart from those about the global session
+// receive collects what a client knows. Facts about a local session are kept apart from those about the global session
 // that it may become.
-func (f *facts) hear(e history.Event) {
+func (f *facts) receive(e history.Event) {
 	if e.Kind == history.Opened || e.Op == history.Open {
-		f.openings = append(f.openings, span{who: e.Who, from: e.Asked, till: e.At})
+		f.openings = append(f.openings, span{who: e.Who, from: e.Sent, till: e.At})
 	}
 	switch {
 	case e.ID == 0 || e.Op == history.Show:
 	case e.Local:
-		f.local(e.ID).hear(e)
+		f.local(e.ID).receive(e)
 	case e.Kind == history.ContextEnded && f.locals[e.ID] != nil: // belongs to both
-		f.local(e.ID).life.hear(e)
-		f.life(e.ID).hear(e)
+		f.local(e.ID).life.receive(e)
+		f.life(e.ID).receive(e)
 	default:
 		f.worldly[e.Who] = f.worldly[e.Who] || e.Kind == history.Opened || e.Kind == history.Resumed ||
 			e.Kind == history.Upgraded
-		f.life(e.ID).hear(e)
+		f.life(e.ID).receive(e)
 	}
 }

@@ -42,9 +42,9 @@ func TestCalmWeather(t *testing.T) {
 func TestCreditForStalls(t *testing.T) {
 	n := newFacts(bounds()).nodes
 	n.start(history.Event{Who: "n1", Node: 1})
-	n.stall(history.Event{Who: "n1", Asked: 10 * second, At: at(10.5)})
-	n.stall(history.Event{Who: "n1", Asked: 20 * second, At: 22 * second})
-	n.stall(history.Event{Who: "n1", Asked: at(22.5), At: 24 * second})
+	n.stall(history.Event{Who: "n1", Sent: 10 * second, At: at(10.5)})
+	n.stall(history.Event{Who: "n1", Sent: 20 * second, At: 22 * second})
+	n.stall(history.Event{Who: "n1", Sent: at(22.5), At: 24 * second})
 	for _, c := range []struct {
 		from, till, want time.Duration
 	}{
@@ -58,7 +58,7 @@ func TestCreditForStalls(t *testing.T) {
 			t.Errorf("credit from %v till %v is %v, want %v", c.from, c.till, got, c.want)
 		}
 	}
-	for _, c := range []struct{ heard, want time.Duration }{
+	for _, c := range []struct{ received, want time.Duration }{
 		{15 * second, at(20.125)},
 		{21 * second, at(26.125)},
 		{at(22.1), at(27.125) - 1}, // if it was the moment before 22, when both stalls count
@@ -66,8 +66,8 @@ func TestCreditForStalls(t *testing.T) {
 		{at(24.1), at(27.125) - 1},
 		{at(30), at(30)},
 	} {
-		if got := n.spared(1, c.heard, 40*second); got != c.want {
-			t.Errorf("the silence of a session heard up to %v counts from %v, want %v", c.heard, got, c.want)
+		if got := n.spared(1, c.received, 40*second); got != c.want {
+			t.Errorf("the silence of a session with messages up to %v counts from %v, want %v", c.received, got, c.want)
 		}
 	}
 	if got := n.credit(2, 0, minute); got != 0 {
@@ -83,12 +83,12 @@ func TestClockOfATermStands(t *testing.T) {
 			t.Fatalf("%s is told to be another leader", other)
 		}
 	}
-	usurper := history.Event{Kind: history.AnswerReceived, Who: "n2", Term: 2, Node: 1, Asked: 24 * time.Second}
+	usurper := history.Event{Kind: history.AnswerReceived, Who: "n2", Term: 2, Node: 1, Sent: 24 * time.Second}
 	if other := l.listen(usurper); other != "n1" {
 		t.Errorf("the other leader of term 2 is %q, want n1", other)
 	}
-	l.settleTerms()
-	if got, want := l.terms[2].standing(20*second, 23*second), 2*second; got > want || got < want-100*time.Millisecond {
+	l.closeTerms()
+	if got, want := l.terms[2].stoppedFor(20*second, 23*second), 2*second; got > want || got < want-100*time.Millisecond {
 		t.Errorf("the clock stood for %v, want a little below %v", got, want)
 	}
 }

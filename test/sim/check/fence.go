@@ -42,9 +42,9 @@ func (c fence) takenOver(l *life) {
 		if former.Instance != 0 && now.Instance != former.Instance {
 			c.checked("M1")
 			if !slices.ContainsFunc(c.takeOvers[l.id], func(e history.Event) bool {
-				return (e.Instance == now.Instance || e.Instance == 0) && e.Asked <= now.At && e.At >= former.At
+				return (e.Instance == now.Instance || e.Instance == 0) && e.Sent <= now.At && e.At >= former.At
 			}) {
-				c.fail("I4", l.id, now.At, "process %d took it with attachment %d from process %d, and had not asked "+
+				c.fail("I4", l.id, now.At, "process %d took it over with attachment %d from process %d, and had not requested it "+
 					"for it since that had attachment %d",
 					now.Instance, attachment, former.Instance, former.Attachment)
 			}
@@ -106,7 +106,7 @@ func (c fence) takers(l *life) {
 		made, ok := l.made(t.Attachment)
 		switch {
 		case !ok || made.At > t.At:
-			c.fail("I4", l.id, t.At, "a touch was taken through attachment %d, which no node had applied (M3): %s",
+			c.fail("I4", l.id, t.At, "a touch was accepted through attachment %d, which no node had applied (M3): %s",
 				t.Attachment, history.Line(t))
 			continue
 		case t.Node != 0 && t.Node != made.Node:
@@ -117,15 +117,15 @@ func (c fence) takers(l *life) {
 		c.checked("T2")
 		owner := c.names[made.Node]
 		passed := func(a history.Event) bool {
-			return a.Who == owner && a.Attachment > t.Attachment && a.At < t.Asked &&
+			return a.Who == owner && a.Attachment > t.Attachment && a.At < t.Sent &&
 				!c.startedWithin(owner, a.At, t.At)
 		}
 		if i := slices.IndexFunc(l.applied, passed); i >= 0 {
-			c.fail("I4", l.id, t.At, "%s had applied attachment %d, yet took a touch through an older one: %s", owner,
+			c.fail("I4", l.id, t.At, "%s had applied attachment %d, yet accepted a touch through an older one: %s", owner,
 				l.applied[i].Attachment, history.Line(t))
 		}
 		ended := func(a history.Event) bool {
-			return a.Who == owner && a.At < t.Asked && !c.startedWithin(owner, a.At, t.At)
+			return a.Who == owner && a.At < t.Sent && !c.startedWithin(owner, a.At, t.At)
 		}
 		if i := slices.IndexFunc(l.ends, ended); i >= 0 {
 			c.fail("I4", l.id, t.At, "%s had applied the session's end, yet took a touch: %s", owner, history.Line(t))
@@ -152,17 +152,17 @@ func (c fence) closedBy(l *life) {
 	// session.
 	if e := l.end; e != nil && e.Cause == session.CauseClosed && len(l.grants) > 0 {
 		if !slices.ContainsFunc(l.attempts, func(a history.Event) bool {
-			return a.Asked <= e.At && a.Attachment <= e.Attachment
+			return a.Sent <= e.At && a.Attachment <= e.Attachment
 		}) {
-			c.fail("I4", l.id, e.At, "closed with attachment %d, and no client had asked for that", e.Attachment)
+			c.fail("I4", l.id, e.At, "closed with attachment %d, and no client had requested that", e.Attachment)
 		}
 	}
 }
 
 func (c fence) olderTouches(l *life, g history.Event) {
 	for _, t := range l.touches {
-		if t.Attachment < g.Attachment && t.Asked > g.At+c.bounds.Commit && c.calm(g.At, t.At) {
-			c.fail("I4", l.id, t.At, "attachment %d was answered at %.4fs, yet a calm cluster took a touch through an "+
+		if t.Attachment < g.Attachment && t.Sent > g.At+c.bounds.Commit && c.calm(g.At, t.At) {
+			c.fail("I4", l.id, t.At, "attachment %d was answered at %.4fs, yet a calm cluster accepted a touch through an "+
 				"older one: %s",
 				g.Attachment, g.At.Seconds(), history.Line(t))
 		}
@@ -171,7 +171,7 @@ func (c fence) olderTouches(l *life, g history.Event) {
 
 func (c fence) olderCloses(l *life, g history.Event) {
 	for _, x := range l.closes {
-		if x.Attachment != 0 && x.Attachment < g.Attachment && x.Asked > g.At {
+		if x.Attachment != 0 && x.Attachment < g.Attachment && x.Sent > g.At {
 			c.fail("I4", l.id, x.At,
 				"attachment %d was answered at %.4fs, yet a close through an older one was done: %s",
 				g.Attachment, g.At.Seconds(), history.Line(x))
@@ -179,27 +179,27 @@ func (c fence) olderCloses(l *life, g history.Event) {
 	}
 }
 
-// told checks what clients learn of an end or a move. They learn of an end only after a node has applied it (E5 ends
-// only from the log), and of a move only after a resume. In the end every client with an older attachment knows.
-func (c fence) told(l *life) {
+// reported checks what clients learn of an end or a move. They learn of an end only after a node has applied it (E5
+// ends only from the log), and of a move only after a resume. In the end every client with an older attachment knows.
+func (c fence) reported(l *life) {
 	for _, g := range l.gone {
 		c.checked("E5")
 		if l.end == nil || g.At < l.end.At {
-			c.fail("E5", l.id, g.At, "%s was told of an end that no node had applied", g.Who)
+			c.fail("E5", l.id, g.At, "%s was notified of an end that no node had applied", g.Who)
 		}
 	}
 	for _, m := range l.moved {
-		c.checked("told moved")
+		c.checked("reported moved")
 		if !slices.ContainsFunc(l.applied, func(a history.Event) bool {
 			return a.Attachment > m.Attachment && a.At <= m.At
 		}) {
-			c.fail("I4", l.id, m.At, "%s was told of a move that no node had applied", m.Who)
+			c.fail("I4", l.id, m.At, "%s was notified of a move that no node had applied", m.Who)
 		}
 	}
 	newest := l.newestGrant()
 	for _, a := range l.alive {
-		if a.Attachment < newest.Attachment && a.At > max(newest.At, c.healed)+c.bounds.Settle {
-			c.fail("I4", l.id, a.At, "%s serves itself from attachment %d, and was never told of %d, answered at %.4fs",
+		if a.Attachment < newest.Attachment && a.At > max(newest.At, c.healed)+c.bounds.Recovery {
+			c.fail("I4", l.id, a.At, "%s serves itself from attachment %d, and was never notified of %d, answered at %.4fs",
 				a.Who, a.Attachment, newest.Attachment, newest.At.Seconds())
 		}
 	}

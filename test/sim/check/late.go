@@ -24,7 +24,7 @@ func (c late) check(l *life) {
 		by = max(by, behind(kept, c.bounds.ExpiryInterval+c.bounds.Interval+c.bounds.Commit))
 	}
 	if !c.calm(l.silent, by) {
-		by = behind(max(l.silent, c.healed, kept), c.bounds.Settle+due+c.bounds.Commit)
+		by = behind(max(l.silent, c.healed, kept), c.bounds.Recovery+due+c.bounds.Commit)
 	}
 	if by <= c.finished {
 		c.checked("I2")
@@ -152,11 +152,11 @@ func (c late) situation(
 			from, name = at, "owner lost"
 		}
 	}
-	heard := t.before(owner, decided)
-	if len(heard) == 0 {
+	received := t.before(owner, decided)
+	if len(received) == 0 {
 		return from, name, true
 	}
-	last := heard[len(heard)-1].at
+	last := received[len(received)-1].at
 	if last+timeout > decided {
 		return from, c.unlessStalled(name, owner, from, decided), false
 	}
@@ -193,7 +193,7 @@ func (c late) heardInTime(t *term, owner session.Node, lost bool, from, till tim
 		return true
 	}
 	var own []time.Duration
-	for _, h := range t.heard[owner] {
+	for _, h := range t.received[owner] {
 		own = append(own, h.at)
 	}
 	for _, s := range c.stalls[c.names[owner]] { // a stalled process answers at the end of the stall

@@ -22,18 +22,18 @@ type term struct {
 	began, first time.Duration
 	// voters are those of the newest configuration that its leader found, nil if unknown.
 	voters []session.Node
-	// heard are the answers of each node, in the order of time.
-	heard map[session.Node][]hearing
+	// received are the answers of each node, in the order of time.
+	received map[session.Node][]hearing
 	// turns are the moments at which a newer round may have become good: the oldest answer of the newest quorum became
 	// newer. Not each turn is a good round, but each good round is a turn (R3 good rounds).
 	turns []time.Duration
 	// took holds for each turn the age of the newest heartbeat that a quorum had answered.
 	took []time.Duration
-	// stood are the spans in which the clock certainly stood (A1 accountable clock); the last is open.
-	stood []stand
+	// stopped are the spans in which the clock was certainly stopped (A1 accountable clock); the last is open.
+	stopped []stopSpan
 }
 
-type stand struct{ from, till time.Duration }
+type stopSpan struct{ from, till time.Duration }
 
 // processTerm names a node and a term.
 type processTerm struct {
@@ -146,7 +146,7 @@ func (s *leaders) listen(e history.Event) (other string) {
 	t := s.terms[e.Term]
 	if t == nil {
 		t = &term{
-			number: e.Term, leader: e.Who, first: e.Asked, heard: make(map[session.Node][]hearing),
+			number: e.Term, leader: e.Who, first: e.Sent, received: make(map[session.Node][]hearing),
 			began: s.began[processTerm{e.Who, e.Term}], voters: s.voters(e.Who, e.Term),
 		}
 		s.terms[e.Term] = t
@@ -155,16 +155,16 @@ func (s *leaders) listen(e history.Event) (other string) {
 		return t.leader
 	}
 	before := t.complete(s.quorum)
-	t.first = min(t.first, e.Asked)
-	t.heard[e.Node] = append(t.heard[e.Node], hearing{e.Asked, e.At})
+	t.first = min(t.first, e.Sent)
+	t.received[e.Node] = append(t.received[e.Node], hearing{e.Sent, e.At})
 	t.turn(e.At, before, t.complete(s.quorum))
 	return ""
 }
 
-// settleTerms finds out when each term's clock stood, and collects the good moments of all.
-func (s *leaders) settleTerms() {
+// closeTerms finds out when each term's clock was stopped, and collects the good moments of all.
+func (s *leaders) closeTerms() {
 	for _, t := range s.terms {
-		t.settle(s.interval, s.trackers[t.number])
+		t.computeStops(s.interval, s.trackers[t.number])
 		s.good = append(s.good, t.turns...)
 	}
 	slices.Sort(s.good)
@@ -173,8 +173,8 @@ func (s *leaders) settleTerms() {
 // complete returns the newest moment such that a quorum has answered heartbeats sent at or after it; negative if there
 // is none. If the voters are known, only they count, and quorum does not.
 func (t *term) complete(quorum int) time.Duration {
-	newest := make([]time.Duration, 0, len(t.heard))
-	for node, h := range t.heard {
+	newest := make([]time.Duration, 0, len(t.received))
+	for node, h := range t.received {
 		if t.voters == nil || slices.Contains(t.voters, node) {
 			newest = append(newest, h[len(h)-1].sent)
 		}
@@ -189,24 +189,24 @@ func (t *term) complete(quorum int) time.Duration {
 	return newest[quorum-1]
 }
 
-// settle computes when the clock stood. It runs for two intervals from its start, from that of each later tracker of
-// the term, and from each good round (A1). A turn without a good round, and a start before the first heartbeat, can
-// only make the real clock stand for longer.
-func (t *term) settle(interval time.Duration, starts []time.Duration) {
+// computeStops computes when the clock was stopped. It runs for two intervals from its start, from that of each later
+// tracker of the term, and from each good round (A1). A turn without a good round, and a start before the first
+// heartbeat, can only make the real clock stand for longer.
+func (t *term) computeStops(interval time.Duration, starts []time.Duration) {
 	from := t.first
 	for _, turn := range slices.Sorted(slices.Values(slices.Concat(t.turns, starts))) {
 		if turn > from+2*interval {
-			t.stood = append(t.stood, stand{from + 2*interval, turn})
+			t.stopped = append(t.stopped, stopSpan{from + 2*interval, turn})
 		}
 		from = turn
 	}
-	t.stood = append(t.stood, stand{from + 2*interval, forever})
+	t.stopped = append(t.stopped, stopSpan{from + 2*interval, forever})
 }
 
-// standing returns the least time for which the clock stood between two moments.
-func (t *term) standing(from, till time.Duration) time.Duration {
+// stoppedFor returns the least time for which the clock was stopped between two moments.
+func (t *term) stoppedFor(from, till time.Duration) time.Duration {
 	var sum time.Duration
-	for _, s := range t.stood {
+	for _, s := range t.stopped {
 		sum += max(min(s.till, till)-max(s.from, from), 0)
 	}
 	return sum
@@ -221,7 +221,7 @@ func (t *term) slowest(owner session.Node, from, till time.Duration) time.Durati
 		}
 	}
 	var newest time.Duration
-	for _, h := range t.heard[owner] {
+	for _, h := range t.received[owner] {
 		if h.sent > newest && h.at >= from && h.at <= till {
 			most = max(most, h.at-h.sent)
 		}
@@ -250,7 +250,7 @@ func steady(moments []time.Duration, from, till, gap time.Duration) bool {
 
 // before returns the answers of a node that the leader received before a moment.
 func (t *term) before(n session.Node, moment time.Duration) []hearing {
-	all := t.heard[n]
+	all := t.received[n]
 	return all[:sort.Search(len(all), func(i int) bool { return all[i].at >= moment })]
 }
 

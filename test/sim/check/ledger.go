@@ -50,7 +50,7 @@ func (c replays) check() {
 	b.scribes()
 	b.calls()
 	b.finds()
-	veils{watches{judge: c.judge}, b.heard, b.past}.check()
+	veils{watches{judge: c.judge}, b.received, b.past}.check()
 	blind{c}.check()
 	uses{c.judge, b.past, c.times()}.check()
 }
@@ -63,12 +63,12 @@ func openQuotas(t *plain.Tree) *plain.Tree {
 
 // book is the state of the replay.
 type book struct {
-	// heard are the changes so far, with the access lists that decide about their events.
-	heard   []heard
-	c       replays
-	tree    *plain.Tree
-	past    *treeStates
-	writers map[uint64]*writer
+	// received are the changes so far, with the access lists that decide about their events.
+	received []received
+	c        replays
+	tree     *plain.Tree
+	past     *treeStates
+	writers  map[uint64]*writer
 	// numbered are the writes that used a number, by the tags of their transactions, at by their stamps.
 	numbered map[uint64][]history.Write
 	at       map[tree.Stamp]history.Write
@@ -126,11 +126,11 @@ func (b *book) entry(e history.Event) {
 		w := b.writer(a.Session, e.Index)
 		w.acked = max(w.acked, a.UpTo)
 	}
-	told := make(map[tree.Stamp][]tree.Change)
+	reported := make(map[tree.Stamp][]tree.Change)
 	for _, one := range l.Changes {
-		told[one.Stamp] = append(told[one.Stamp], tree.Change{Stamp: one.Stamp, Kind: one.Kind, Path: one.Path})
+		reported[one.Stamp] = append(reported[one.Stamp], tree.Change{Stamp: one.Stamp, Kind: one.Kind, Path: one.Path})
 	}
-	for _, d := range happened(l, told) {
+	for _, d := range happened(l, reported) {
 		at := plain.At{Stamp: d.stamp, Clock: l.Clock}
 		var did []tree.Change
 		switch {
@@ -139,15 +139,15 @@ func (b *book) entry(e history.Event) {
 		case d.session != nil:
 			did = b.session(e, at, d.session)
 		default:
-			did = b.reap(e, at, told[d.stamp])
+			did = b.reap(e, at, reported[d.stamp])
 		}
 		b.c.checked("I9 replay")
-		if !slices.Equal(did, told[d.stamp]) {
-			b.fail("I9", e, "at %v the log changes\n%v\nand the node told of\n%v", d.stamp, did, told[d.stamp])
+		if !slices.Equal(did, reported[d.stamp]) {
+			b.fail("I9", e, "at %v the log changes\n%v\nand the node reported\n%v", d.stamp, did, reported[d.stamp])
 		}
 		b.past.record(b.tree, d.stamp)
 		for i, lists := range b.tree.Lists() {
-			b.heard = append(b.heard, heard{did[i], lists})
+			b.received = append(b.received, received{did[i], lists})
 		}
 	}
 	if l.Whole != nil {
@@ -156,7 +156,7 @@ func (b *book) entry(e history.Event) {
 }
 
 // happened returns the events, in the order of the stamps.
-func happened(l *history.Ledger, told map[tree.Stamp][]tree.Change) (all []deedAt) {
+func happened(l *history.Ledger, reported map[tree.Stamp][]tree.Change) (all []deedAt) {
 	known := make(map[tree.Stamp]bool)
 	for i := range l.Writes {
 		all = append(all, deedAt{stamp: l.Writes[i].At, write: &l.Writes[i]})
@@ -166,7 +166,7 @@ func happened(l *history.Ledger, told map[tree.Stamp][]tree.Change) (all []deedA
 		all = append(all, deedAt{stamp: l.Sessions[i].Stamp, session: &l.Sessions[i]})
 		known[l.Sessions[i].Stamp] = true
 	}
-	for stamp := range told {
+	for stamp := range reported {
 		if !known[stamp] {
 			all = append(all, deedAt{stamp: stamp})
 		}
@@ -317,12 +317,12 @@ func (b *book) session(e history.Event, at plain.At, s *session.Change) []tree.C
 }
 
 // reap replays the removal of entries that ended on their own (D5 TTLs and containers).
-func (b *book) reap(e history.Event, at plain.At, told []tree.Change) (did []tree.Change) {
-	for _, one := range told {
+func (b *book) reap(e history.Event, at plain.At, reported []tree.Change) (did []tree.Change) {
+	for _, one := range reported {
 		changes, due := b.tree.Reap(at, one.Path)
 		b.c.checked("D5 reap")
 		if !due {
-			b.fail("I9", e, "%v %s %s by nobody's write, and not because it was due at %v", one.Stamp, one.Path, one.Kind,
+			b.fail("I9", e, "%v %s %s by no write of a client, and not because it was due at %v", one.Stamp, one.Path, one.Kind,
 				at.Clock)
 		}
 		did = append(did, changes...)

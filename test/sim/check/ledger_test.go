@@ -74,21 +74,21 @@ func tagged(tag uint64, ops ...tree.Op) tree.Transaction {
 }
 
 // called adds a client's answer to a write.
-func (k *clerk) called(asked, told float64, tag uint64, fate history.Fate, w *history.Write) {
+func (k *clerk) called(sent, reported float64, tag uint64, fate history.Fate, w *history.Write) {
 	c := &history.Call{Tag: tag, Handle: 1, Fate: fate}
 	if fate == history.Answered {
 		c.Transaction, c.Result = w.Transaction, *w.Result
 	}
 	k.events = append(k.events, history.Event{
-		At: at(told), Asked: at(asked), Kind: history.Called, Who: "a1", ID: id, Call: c,
+		At: at(reported), Sent: at(sent), Kind: history.Called, Who: "a1", ID: id, Call: c,
 	})
 }
 
 // found adds that a client was shown something.
-func (k *clerk) found(asked, told float64, index uint64, e history.Entry) {
+func (k *clerk) found(sent, reported float64, index uint64, e history.Entry) {
 	e.Stamp, e.Handle = tree.StampAt(index, tree.MaxPosition), 1
 	k.events = append(k.events, history.Event{
-		At: at(told), Asked: at(asked), Kind: history.Found, Who: "a1", ID: id, Entry: &e,
+		At: at(reported), Sent: at(sent), Kind: history.Found, Who: "a1", ID: id, Entry: &e,
 	})
 }
 
@@ -258,10 +258,10 @@ func TestLedger(t *testing.T) {
 			called[2].Call.Fate = history.Waiting
 		}},
 		{"called later, and took effect before", "I10", func(_ map[uint64]*history.Ledger, called, _ []*history.Event) {
-			called[0].Asked, called[1].Asked = called[1].Asked, called[0].Asked
+			called[0].Sent, called[1].Sent = called[1].Sent, called[0].Sent
 		}},
 		{"took effect before what had been told", "I9", func(_ map[uint64]*history.Ledger, called, _ []*history.Event) {
-			called[2].Asked, called[2].At = at(14.5), at(15)
+			called[2].Sent, called[2].At = at(14.5), at(15)
 		}},
 		{"other data", "I13", func(_ map[uint64]*history.Ledger, _, found []*history.Event) { found[0].Entry.Data = "x" }},
 		{"nothing there", "I13", func(_ map[uint64]*history.Ledger, _, found []*history.Event) {
@@ -275,11 +275,11 @@ func TestLedger(t *testing.T) {
 		}},
 		{"a read goes back", "I13", func(_ map[uint64]*history.Ledger, _, found []*history.Event) {
 			*found[0].Entry = history.Entry{Path: "/r", Stamp: tree.StampAt(10, tree.MaxPosition)}
-			found[0].Asked = at(11.15)
+			found[0].Sent = at(11.15)
 		}},
 		{"a linearizable read goes back", "R4", func(_ map[uint64]*history.Ledger, _, found []*history.Event) {
 			*found[0].Entry = history.Entry{Path: "/r", Stamp: tree.StampAt(10, tree.MaxPosition), Linearizable: true}
-			found[0].Asked, found[0].Who = at(11.15), "a2"
+			found[0].Sent, found[0].Who = at(11.15), "a2"
 		}},
 		{"a read passes an earlier write", "G3", func(_ map[uint64]*history.Ledger, _, found []*history.Event) {
 			*found[0].Entry = history.Entry{Path: "/r", Stamp: tree.StampAt(10, tree.MaxPosition), Handle: 1}

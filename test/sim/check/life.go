@@ -59,8 +59,8 @@ type clientFacts struct {
 	grants, touches, promises, closes []history.Event
 	moved, gone, contexts, alive      []history.Event
 	onlyReads                         []history.Event
-	// asked are the requests to close it.
-	asked []history.Event
+	// sent are the requests to close it.
+	sent []history.Event
 	// attempts are the closes that were sent, answered or not.
 	attempts []history.Event
 	// voices are the answers that prove a client alive to the owner.
@@ -70,8 +70,8 @@ type clientFacts struct {
 	silent, fell time.Duration
 }
 
-// hear records what a client knows.
-func (t *clientFacts) hear(e history.Event) {
+// receive records what a client knows.
+func (t *clientFacts) receive(e history.Event) {
 	if e.Until != 0 {
 		t.promises = append(t.promises, e)
 	}
@@ -85,9 +85,9 @@ func (t *clientFacts) hear(e history.Event) {
 	case history.Touched:
 		t.touches = append(t.touches, e)
 		t.voices = append(t.voices, e)
-	case history.CloseAsked:
-		t.asked = append(t.asked, e)
-		e.Asked = e.At
+	case history.CloseSent:
+		t.sent = append(t.sent, e)
+		e.Sent = e.At
 		t.attempts = append(t.attempts, e)
 	case history.Closed:
 		t.closes = append(t.closes, e)
@@ -122,7 +122,7 @@ func (t *clientFacts) newestGrant() history.Event {
 // closing reports whether the client of an event had asked for the session's close by then. Such a client holds no
 // promise any more.
 func (t *clientFacts) closing(e history.Event) bool {
-	return slices.ContainsFunc(t.asked, func(a history.Event) bool { return a.Who == e.Who && a.At <= e.At })
+	return slices.ContainsFunc(t.sent, func(a history.Event) bool { return a.Who == e.Who && a.At <= e.At })
 }
 
 // others reports whether an attachment was granted to a client other than who.

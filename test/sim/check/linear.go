@@ -105,7 +105,7 @@ func (c order) check(l *life) {
 	c.checked("linear")
 	for _, o := range ops {
 		if o.Return < o.Call {
-			c.fail("linear", l.id, time.Duration(o.Return), "took effect before it was asked for at %.4fs: %s",
+			c.fail("linear", l.id, time.Duration(o.Return), "took effect before it was requested at %.4fs: %s",
 				time.Duration(o.Call).Seconds(), o.Input)
 			return
 		}
@@ -171,7 +171,7 @@ func (l *life) operations() []porcupine.Operation {
 		if ok {
 			answer = min(answer, made.At)
 		}
-		add(deed{kind: kind, attachment: g.Attachment}, g.Asked, answer)
+		add(deed{kind: kind, attachment: g.Attachment}, g.Sent, answer)
 	}
 	for _, a := range l.applied {
 		if granted[a.Attachment] {
@@ -212,12 +212,12 @@ func (l *life) callOf(end *history.Event) (call time.Duration) {
 		call = end.At
 		for _, a := range l.attempts {
 			if a.Attachment <= end.Attachment {
-				call = min(call, a.Asked)
+				call = min(call, a.Sent)
 			}
 		}
 	case session.CauseKilled:
 		if k, ok := l.bidding(end); ok {
-			call = k.Asked
+			call = k.Sent
 		}
 	case session.CauseExpired:
 	}

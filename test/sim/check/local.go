@@ -26,10 +26,10 @@ type local struct {
 	stopped time.Duration
 }
 
-// hear records what a client knows.
-func (l *local) hear(e history.Event) {
+// receive records what a client knows.
+func (l *local) receive(e history.Event) {
 	switch e.Kind { //nolint:exhaustive // life files the other kinds
-	case history.UpgradeAsked:
+	case history.UpgradeSent:
 		l.asks = append(l.asks, e)
 	case history.LearntElsewhere:
 		l.elsewhere = append(l.elsewhere, e)
@@ -37,9 +37,9 @@ func (l *local) hear(e history.Event) {
 		if e.Op == history.Upgrade && e.Unknown {
 			l.unsure = append(l.unsure, e)
 		}
-		l.life.hear(e)
+		l.life.receive(e)
 	default:
-		l.life.hear(e)
+		l.life.receive(e)
 	}
 }
 
@@ -94,7 +94,7 @@ func likeGlobal(j judge, l *local) {
 	fence{j}.takenOver(l.life)
 	if l.global == nil {
 		fence{j}.closedBy(l.life)
-		fence{j}.told(l.life)
+		fence{j}.reported(l.life)
 		order{j}.check(l.life)
 	}
 }
@@ -190,13 +190,13 @@ func (c locals) early(l *local) {
 		return
 	}
 	for _, v := range l.voices {
-		if v.Asked == 0 {
+		if v.Sent == 0 {
 			continue
 		}
 		c.checked("I1 local")
-		if end < v.Asked+l.timeout {
+		if end < v.Sent+l.timeout {
 			c.fail("I1", l.id, end, "its node ended it %v after a touch that was taken, below its timeout %v: %s",
-				end-v.Asked, l.timeout, history.Line(v))
+				end-v.Sent, l.timeout, history.Line(v))
 		}
 	}
 	if age := l.end.Certificate.LastTouchAge; age < l.timeout {
@@ -264,7 +264,7 @@ func (c locals) lastLocalVoice(l *local, silent time.Duration) time.Duration {
 	one.silent = silent
 	voice, known := c.lastVoice(&one)
 	if !known || len(l.asks) > 0 || len(l.grants) == 0 {
-		voice = max(voice, silent, c.healed) + c.bounds.Settle
+		voice = max(voice, silent, c.healed) + c.bounds.Recovery
 	}
 	return voice
 }

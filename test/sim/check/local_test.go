@@ -20,15 +20,15 @@ const (
 
 // goodLocal is a run with local sessions in which nothing is wrong.
 func goodLocal() []history.Event {
-	from := func(k history.Kind, seconds float64, id session.ID, attachment uint64, asked,
+	from := func(k history.Kind, seconds float64, id session.ID, attachment uint64, sent,
 		until float64,
 	) history.Event {
 		e := history.Event{
 			At: at(seconds), Kind: k, Who: "k1", Node: id.Node(), ID: id, Attachment: attachment,
 			Local: true, Timeout: timeout,
 		}
-		if asked != 0 {
-			e.Asked, e.Timeout = at(asked), 0
+		if sent != 0 {
+			e.Sent, e.Timeout = at(sent), 0
 		}
 		e.Until = at(until)
 		return e
@@ -68,8 +68,8 @@ func goodLocal() []history.Event {
 	fell := global(from(history.Silent, 76.2, lifted2, 6, 0, 0), 0)
 	silent := from(history.Silent, 64.1, expires2, 2, 0, 0)
 	restarted := history.Event{At: at(82), Kind: history.NodeStarted, Who: "n3", Node: 3}
-	told := from(history.LearntMoved, 63.5, expires2, 1, 63.4, 0)
-	told.Op = history.Touch
+	reported := from(history.LearntMoved, 63.5, expires2, 1, 63.4, 0)
+	reported.Op = history.Touch
 	gone := from(history.LearntGone, 69, expires2, 2, 0, 0)
 	gone.Certificate = &session.Certificate{Cause: session.CauseExpired}
 	h := []history.Event{
@@ -79,7 +79,7 @@ func goodLocal() []history.Event {
 		from(history.Touched, 62.002, expires2, 1, 62, 65.9),
 		node(history.LocalMoved, 63, expires2, 2),
 		from(history.Resumed, 63.001, expires2, 2, 62.999, 66.9),
-		told,
+		reported,
 		{At: at(63.6), Kind: history.Leads, Who: "n3", Term: 3},
 		from(history.Touched, 64.002, expires2, 2, 64, 67.9),
 		from(history.Promised, 64.2, expires2, 2, 0, 67.9),
@@ -95,7 +95,7 @@ func goodLocal() []history.Event {
 
 		node(history.LocalOpened, 70, lifted2, 1),
 		from(history.Opened, 70.001, lifted2, 1, 69.999, 73.9),
-		from(history.UpgradeAsked, 71, lifted2, 1, 0, 0),
+		from(history.UpgradeSent, 71, lifted2, 1, 0, 0),
 		from(history.Touched, 71.202, lifted2, 1, 71.2, 74.7),
 		global(node(history.AppliedOpen, 71.5, lifted2, 5), 30),
 		other(global(node(history.AppliedOpen, 71.501, lifted2, 5), 30), "n1"),
@@ -113,7 +113,7 @@ func goodLocal() []history.Event {
 		from(history.LearntGone, 83, left3, 1, 82.9, 0),
 	}
 	for i := range h {
-		if h[i].Kind == history.Silent || h[i].Kind == history.UpgradeAsked || h[i].Kind == history.Promised ||
+		if h[i].Kind == history.Silent || h[i].Kind == history.UpgradeSent || h[i].Kind == history.Promised ||
 			h[i].Kind == history.LearntGone {
 			h[i].Timeout, h[i].Node = 0, 0
 		}
@@ -130,7 +130,7 @@ func TestGoodHistoryOfLocalSessionsHoldsAndIsChecked(t *testing.T) {
 	for _, name := range []string{
 		"I1 local", "I2 local", "I2 local silent", "I3 local", "I3 upgraded", "I4 local", "M3 local", "T2 local",
 		"closes local", "I4 local token", "E5 local",
-		"told moved local", "I7 local", "I7 local order", "context local", "linear local", "L1 leader change",
+		"reported moved local", "I7 local", "I7 local order", "context local", "linear local", "L1 leader change",
 		"L1 process", "L7", "L7 at once", "L8",
 	} {
 		if r.Checked[name] == 0 {
@@ -142,48 +142,48 @@ func TestGoodHistoryOfLocalSessionsHoldsAndIsChecked(t *testing.T) {
 func TestLegalHistoryOfLocalSessionsHolds(t *testing.T) {
 	unsure := history.Event{
 		At: at(71.3), Kind: history.Refused, Op: history.Upgrade, Unknown: true, Who: "k3", ID: lifted2, Attachment: 1,
-		Local: true, Asked: at(71.1),
+		Local: true, Sent: at(71.1),
 	}
 	tests := []struct {
 		name, counts string
 		plant        plant
 	}{
 		{"a promise while no round is good", "L1 no leader", unheard(61, 67, 1, 2, 3)},
-		{"an upgrade whose outcome one who asked does not learn", "L7 unknown", add(unsure)},
+		{"an upgrade whose outcome one requester does not learn", "L7 unknown", add(unsure)},
 		{
 			"an upgrade across a change of leader", "L7 fail-over",
 			add(history.Event{At: at(71.2), Kind: history.Leads, Who: "n3", Term: 4}),
 		},
 		{
-			"an end that is told with a local token", "E5 local token",
+			"an end that is reported with a local token", "E5 local token",
 			add(history.Event{At: at(90), Kind: history.LearntGone, Who: "k1", ID: lifted2, Attachment: 1, Local: true}),
 		},
 		{"held without a promise while it is closed with a local token", "liveness", add(
-			history.Event{At: at(76.1), Kind: history.CloseAsked, Who: "k3", ID: lifted2, Attachment: 1, Local: true},
+			history.Event{At: at(76.1), Kind: history.CloseSent, Who: "k3", ID: lifted2, Attachment: 1, Local: true},
 			history.Event{At: at(76.15), Kind: history.Alive, Who: "k3", ID: lifted2, Attachment: 6})},
-		{"given up when the promise is over", "L6", add(elsewhere("k1", 65.95))},
-		{"given up within the promise for an open", "L6", add(elsewhere("k1", 65),
-			history.Event{At: at(65.1), Kind: history.Refused, Op: history.Open, Who: "k1", Asked: at(64.5)})},
+		{"released when the promise is over", "L6", add(elsewhere("k1", 65.95))},
+		{"released within the promise for an open", "L6", add(elsewhere("k1", 65),
+			history.Event{At: at(65.1), Kind: history.Refused, Op: history.Open, Who: "k1", Sent: at(64.5)})},
 		{
-			"given up for an open that was answered within a second before the last promise", "L6",
+			"released for an open that was answered within a second before the last promise", "L6",
 			add(lastOpen(63.3)...),
 		},
-		{"given up within the promise while it is closed", "L6", add(elsewhere("k3", 65),
+		{"released within the promise while it is closed", "L6", add(elsewhere("k3", 65),
 			history.Event{
 				At: at(64.2), Kind: history.Promised, Who: "k3", ID: expires2, Attachment: 2, Local: true,
 				Until: at(67.9),
 			},
 			history.Event{
-				At: at(64.5), Kind: history.CloseAsked, Who: "k3", ID: expires2, Attachment: 2, Local: true,
+				At: at(64.5), Kind: history.CloseSent, Who: "k3", ID: expires2, Attachment: 2, Local: true,
 			})},
 		{"a lapse while the node itself is cut off", "context local", all(fault("isolate n2", "n2", 62, 66),
 			drop(history.Silent), lapse(65))},
 		{
-			"its node stood when a fault may still have held back its touches", "I2 local silent",
+			"its node was suspended when a fault may still have held back its touches", "I2 local silent",
 			all(fault("delay from client", "k1", 61.5, 62), stoodUntil(70.1)),
 		},
 		{
-			"a lapse of a client that went silent, and again when it was told", "context local",
+			"a lapse of a client that went silent, and again when it was notified", "context local",
 			all(
 				fault("kill n1", "n1", 62, 66), lapse(67.95),
 				unless(func(e history.Event) bool { return e.ID == expires2 && e.Kind == history.Resumed }),
@@ -235,7 +235,7 @@ func elsewhere(who string, seconds float64) history.Event {
 // stoodUntil is a stall of n2 after which the session that expires, touched before it, ends at a moment.
 func stoodUntil(seconds float64) plant {
 	return all(
-		add(history.Event{At: at(64.9), Kind: history.Stalled, Who: "n2", Asked: at(64.2)}),
+		add(history.Event{At: at(64.9), Kind: history.Stalled, Who: "n2", Sent: at(64.2)}),
 		of(expires2, history.LocalEnded, func(e *history.Event) {
 			e.At, e.Certificate.LastTouchAge = at(seconds), at(seconds-64.001)
 		}),
@@ -249,14 +249,14 @@ func lapse(seconds float64) plant {
 
 // TestWrongLocalSessionsAreFound plants violations among many faults, which must not excuse them.
 func TestWrongLocalSessionsAreFound(t *testing.T) {
-	touch := func(id session.ID, attachment uint64, asked float64) history.Event {
+	touch := func(id session.ID, attachment uint64, sent float64) history.Event {
 		return history.Event{
-			At: at(asked + 0.002), Kind: history.Touched, Who: "k1", Node: id.Node(), ID: id,
-			Attachment: attachment, Local: true, Asked: at(asked),
+			At: at(sent + 0.002), Kind: history.Touched, Who: "k1", Node: id.Node(), ID: id,
+			Attachment: attachment, Local: true, Sent: at(sent),
 		}
 	}
-	closing := func(id session.ID, attachment uint64, asked float64) history.Event {
-		e := touch(id, attachment, asked)
+	closing := func(id session.ID, attachment uint64, sent float64) history.Event {
+		e := touch(id, attachment, sent)
 		e.Kind = history.Closed
 		return e
 	}
@@ -281,7 +281,7 @@ func TestWrongLocalSessionsAreFound(t *testing.T) {
 				e.Certificate.LastTouchAge = 3999 * time.Millisecond
 			})},
 		{
-			"ended late by what its node heard (L3)", "I2", "after it had heard of it last",
+			"ended late by its node's last message (L3)", "I2", "after it had heard of it last",
 			all(weather, of(expires2, history.LocalEnded, func(e *history.Event) {
 				e.Certificate.LastTouchAge = 4500 * time.Millisecond
 			})),
@@ -290,14 +290,14 @@ func TestWrongLocalSessionsAreFound(t *testing.T) {
 			e.At = at(68.7)
 		})},
 		{
-			"ended late for a node that stood", "I2", "should have ended it by",
+			"ended late for a node that was suspended", "I2", "should have ended it by",
 			all(fault("delay from client", "k1", 61.5, 62), stoodUntil(71.5)),
 		},
 		{"never ended", "I2", "and never did", all(drop(history.LocalEnded), drop(history.LearntGone))},
 		{"ended with its process alone, much later", "I2", "should have ended it by", all(drop(history.LocalEnded),
 			drop(history.LearntGone),
 			add(history.Event{At: at(90), Kind: history.NodeStopped, Who: "n2", Node: 2}))},
-		{"opened for nobody, and never ended", "I2", "and never did", add(opens(85, "n2", lifted2+1))},
+		{"opened for no client, and never ended", "I2", "and never did", add(opens(85, "n2", lifted2+1))},
 		{
 			"ended within a promise (L4)", "I3", "before the end of a promise",
 			all(weather, of(expires2, history.Promised, func(e *history.Event) { e.Until = at(68.3) })),
@@ -305,13 +305,13 @@ func TestWrongLocalSessionsAreFound(t *testing.T) {
 		{
 			"ended by a leader within a promise of its node's alone (L8)", "I3", "from its node alone",
 			all(weather, of(lifted2, history.Touched, func(e *history.Event) {
-				if e.Asked == at(71.2) {
+				if e.Sent == at(71.2) {
 					e.Until = at(80.6)
 				}
 			})),
 		},
 		{
-			"ended by a leader within a timeout of a touch that was handed over (L8)", "I1", "that it had been told of",
+			"ended by a leader within a timeout of a touch that was handed over (L8)", "I1", "that it had been notified of",
 			all(
 				weather, drop(history.AppliedMove), unless(func(e history.Event) bool {
 					return e.Kind == history.Resumed && e.ID == lifted2
@@ -321,16 +321,16 @@ func TestWrongLocalSessionsAreFound(t *testing.T) {
 					e.Attachment, e.Node, e.At = 5, 2, at(76.95)
 				})),
 		},
-		{"given up within a promise (L6)", "I3", "gave it up within its promise", add(elsewhere("k3", 65),
+		{"released within a promise (L6)", "I3", "gave it up within its promise", add(elsewhere("k3", 65),
 			history.Event{
 				At: at(64.2), Kind: history.Promised, Who: "k3", ID: expires2, Attachment: 2, Local: true,
 				Until: at(67.9),
 			})},
-		{"given up long after an open (L6)", "I3", "gave it up within its promise", add(lastOpen(63.1)...)},
+		{"released long after an open (L6)", "I3", "gave it up within its promise", add(lastOpen(63.1)...)},
 
 		// I4.
 		{
-			"a touch through an older attachment (L5)", "I4", "yet took a touch through an older one",
+			"a touch through an older attachment (L5)", "I4", "yet accepted a touch through an older one",
 			all(weather, add(touch(expires2, 1, 63.2))),
 		},
 		{"a touch after the end", "I4", "had applied the session's end", all(weather, add(touch(expires2, 2, 68.3)))},
@@ -343,10 +343,10 @@ func TestWrongLocalSessionsAreFound(t *testing.T) {
 			"a close that ends another attachment", "I4", "ended the session with attachment 1",
 			of(closed2, history.Closed, func(e *history.Event) { e.Attachment = 2 }),
 		},
-		{"a close that nobody asked for", "I4", "no client had asked for that", unless(func(e history.Event) bool {
+		{"a close that no client requested", "I4", "no client had requested that", unless(func(e history.Event) bool {
 			return e.ID == closed2 && e.Kind == history.Closed
 		})},
-		{"told of a move that was none", "I4", "told of a move", drop(history.LocalMoved)},
+		{"notified of a move that was none", "I4", "notified of a move", drop(history.LocalMoved)},
 		{
 			"a touch with a local token of a session that was moved since (L5)", "I4",
 			"yet took a touch with a local token", all(weather, add(touch(lifted2, 1, 76.3))),
@@ -362,20 +362,20 @@ func TestWrongLocalSessionsAreFound(t *testing.T) {
 			"a close with a local token that is not done", "I4", "no node had applied one",
 			add(closing(lifted2, 1, 73.2)),
 		},
-		{"told of a move with a local token before there was one", "I4", "told of a move", add(
+		{"notified of a move with a local token before there was one", "I4", "notified of a move", add(
 			history.Event{At: at(74), Kind: history.LearntMoved, Who: "k1", ID: lifted2, Attachment: 1, Local: true})},
 
 		// E5, I5 and I7.
-		{"told of its end before it", "E5", "told of an end", add(gone(expires2, 68.2))},
+		{"notified of its end before it", "E5", "notified of an end", add(gone(expires2, 68.2))},
 		{
-			"told of its end though it is global, and lives", "E5", "with a local token, of an end",
+			"notified of its end though it is global, and lives", "E5", "with a local token, of an end",
 			add(gone(lifted2, 73)),
 		},
 		{
-			"taken by a later process of its node (L1)", "I5", "its local token was good later",
+			"accepted by a later process of its node (L1)", "I5", "its local token was good later",
 			all(weather, add(touch(left3, 1, 82.5))),
 		},
-		{"upgraded for nobody (L7)", "I5", "no client had asked", drop(history.UpgradeAsked)},
+		{"upgraded without a request (L7)", "I5", "no client had requested that", drop(history.UpgradeSent)},
 		{
 			"upgraded after the process of its node (L7)", "I5", "the first upgrade was sent when",
 			add(history.Event{At: at(70.5), Kind: history.NodeStopped, Who: "n2"}),
@@ -425,7 +425,7 @@ func TestUpgradedIDsAreNotOutOfOrder(t *testing.T) {
 func lastOpen(answered float64) []history.Event {
 	return []history.Event{
 		elsewhere("k3", 65),
-		{At: at(answered), Kind: history.Refused, Op: history.Open, Who: "k3", Asked: at(62)},
+		{At: at(answered), Kind: history.Refused, Op: history.Open, Who: "k3", Sent: at(62)},
 		{At: at(64.2), Kind: history.Promised, Who: "k3", ID: expires2, Attachment: 2, Local: true, Until: at(67.9)},
 	}
 }

@@ -16,7 +16,7 @@ func (c locals) ofItsProcess(l *local) {
 	}
 	c.checked("L1 process")
 	for _, v := range l.voices {
-		if v.Asked > l.stopped {
+		if v.Sent > l.stopped {
 			c.fail(
 				"I5", l.id, v.At, "the process that had opened it ended at %.4fs, yet its local token was good "+
 					"later: %s", l.stopped.Seconds(), history.Line(v),
@@ -53,7 +53,7 @@ func (c locals) leaderless(l *local) {
 	}
 	for _, x := range l.contexts {
 		if c.worldly[x.Who] || x.At >= c.finished || l.over(x) ||
-			!c.elsewhere(x.At-l.timeout-c.bounds.Settle/2, x.At, first.Who, &c.nodes) {
+			!c.elsewhere(x.At-l.timeout-c.bounds.Recovery/2, x.At, first.Who, &c.nodes) {
 			continue
 		}
 		c.fail("L1", l.id, x.At, "%s lost its promise while faults concerned other nodes than %s alone", x.Who,
@@ -113,14 +113,14 @@ func (l *local) lost(g history.Event) time.Duration {
 func (c locals) lifted(l *local) {
 	made := l.global.applied[0]
 	c.checked("L7")
-	asked := forever
+	sent := forever
 	for _, a := range l.asks {
-		asked = min(asked, a.At)
+		sent = min(sent, a.At)
 	}
 	switch {
-	case asked > made.At:
-		c.fail("I5", l.id, made.At, "it became global, and no client had asked for that: %s", history.Line(made))
-	case asked > l.stopped:
+	case sent > made.At:
+		c.fail("I5", l.id, made.At, "it became global, and no client had requested that: %s", history.Line(made))
+	case sent > l.stopped:
 		c.fail("I5", l.id, made.At,
 			"it became global, and the first upgrade was sent when the process of its node had ended, at %.4fs: %s",
 			l.stopped.Seconds(), history.Line(made))
@@ -134,14 +134,14 @@ func (c locals) lifted(l *local) {
 		c.fail("I6", l.id, made.At, "the upgrade changed its owner or its timeout, which was %v: %s", l.timeout,
 			history.Line(made))
 	}
-	c.ways(l, asked, made)
+	c.ways(l, sent, made)
 	end, ok := l.global.expired()
 	if !ok {
 		return
 	}
 	for _, p := range l.promises {
 		c.checked("I3 upgraded")
-		if p.At >= asked && p.At <= made.At {
+		if p.At >= sent && p.At <= made.At {
 			c.checked("L8")
 		}
 		if end < p.Until {
@@ -153,22 +153,22 @@ func (c locals) lifted(l *local) {
 }
 
 // ways counts how upgrades came about.
-func (c locals) ways(l *local, asked time.Duration, made history.Event) {
+func (c locals) ways(l *local, sent time.Duration, made history.Event) {
 	var answers []history.Event
 	for _, g := range l.global.grants {
-		if g.Kind == history.Upgraded && g.Asked != 0 {
+		if g.Kind == history.Upgraded && g.Sent != 0 {
 			answers = append(answers, g)
 		}
 	}
 	for i, a := range answers {
-		if slices.ContainsFunc(answers[:i], func(b history.Event) bool { return a.Asked <= b.At && b.Asked <= a.At }) {
+		if slices.ContainsFunc(answers[:i], func(b history.Event) bool { return a.Sent <= b.At && b.Sent <= a.At }) {
 			c.checked("L7 at once")
 		}
 	}
-	if slices.ContainsFunc(l.unsure, func(e history.Event) bool { return e.Asked <= made.At }) {
+	if slices.ContainsFunc(l.unsure, func(e history.Event) bool { return e.Sent <= made.At }) {
 		c.checked("L7 unknown")
 	}
-	if slices.ContainsFunc(c.elections, func(e history.Event) bool { return asked < e.At && e.At < made.At }) {
+	if slices.ContainsFunc(c.elections, func(e history.Event) bool { return sent < e.At && e.At < made.At }) {
 		c.checked("L7 fail-over")
 	}
 }
@@ -180,7 +180,7 @@ func (c locals) tokens(l *local) {
 	newest := l.applied[len(l.applied)-1].Attachment
 	for _, t := range l.touches {
 		passed := func(a history.Event) bool {
-			return a.Who == c.names[made.Node] && a.Attachment > made.Attachment && a.At < t.Asked
+			return a.Who == c.names[made.Node] && a.Attachment > made.Attachment && a.At < t.Sent
 		}
 		c.checked("I4 local token")
 		if i := slices.IndexFunc(l.global.applied, passed); i >= 0 {
@@ -198,7 +198,7 @@ func (c locals) tokens(l *local) {
 	for _, m := range l.moved {
 		since := func(a history.Event) bool { return a.Attachment > made.Attachment && a.At <= m.At }
 		if m.Attachment >= newest && m.At <= l.stopped && !slices.ContainsFunc(l.global.applied, since) {
-			c.fail("I4", l.id, m.At, "%s was told of a move that no node had applied", m.Who)
+			c.fail("I4", l.id, m.At, "%s was notified of a move that no node had applied", m.Who)
 		}
 	}
 }
@@ -238,7 +238,7 @@ func (l *local) join() {
 		a.Attachment = 0
 		g.attempts = append(g.attempts, a)
 	}
-	g.asked = append(g.asked, l.asked...)
+	g.sent = append(g.sent, l.sent...)
 	if len(g.grants) == 0 {
 		g.silent = l.silent
 	}

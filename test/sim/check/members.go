@@ -43,12 +43,12 @@ const added, removed, voter, observer = "added", "removed", "voter", "observer"
 // votes checks that operators want all voters of a configuration, or of a list, to be voters. A leader of a former term
 // may not know of the newest change.
 func (c members) votes(e history.Event) {
-	asked := e.At
+	sent := e.At
 	if e.Kind == history.Listed {
-		asked = e.Asked
+		sent = e.Sent
 	}
 	for _, n := range votersOf(e) {
-		may, since := c.may(n, asked, e.At)
+		may, since := c.may(n, sent, e.At)
 		if e.Kind == history.Configured && e.Term < c.newestTerm(since) {
 			continue
 		}
@@ -62,14 +62,14 @@ func (c members) votes(e history.Event) {
 
 // may reports whether an operator wants a node to vote, by the list that he got and his requests before the answer, and
 // since when he does not.
-func (c members) may(n session.Node, asked, answered time.Duration) (may bool, since time.Duration) {
+func (c members) may(n session.Node, sent, answered time.Duration) (may bool, since time.Duration) {
 	may = true
 	for _, w := range c.membership {
 		if w.Node != n || w.Kind == history.Listed {
 			continue
 		}
 		switch {
-		case w.Kind == history.Wanted && w.Text == added, w.Kind == history.Changed && w.Text == observer && w.At < asked:
+		case w.Kind == history.Wanted && w.Text == added, w.Kind == history.Changed && w.Text == observer && w.At < sent:
 			may, since = false, w.At
 		case w.Kind == history.Wanted && w.Text == voter && w.At <= answered:
 			may = true
@@ -95,7 +95,7 @@ func (c members) listed(list history.Event) {
 		return slices.ContainsFunc(list.Members, func(m session.Member) bool { return m.Node == n })
 	}
 	for _, e := range c.membership {
-		if e.Kind != history.Changed || e.At >= list.Asked {
+		if e.Kind != history.Changed || e.At >= list.Sent {
 			continue
 		}
 		c.checked("J5")
@@ -149,12 +149,12 @@ func servedAfter(l *life, removed history.Event) (wrong []history.Event) {
 	})
 	promised := removed.At + l.timeout
 	for _, g := range here {
-		if g.Asked <= removed.At+parting {
+		if g.Sent <= removed.At+parting {
 			promised = max(promised, g.Until)
 		}
 	}
 	for _, g := range here {
-		if g.Asked > removed.At+parting && (g.Kind != history.Touched || g.Until > max(g.At, promised)) {
+		if g.Sent > removed.At+parting && (g.Kind != history.Touched || g.Until > max(g.At, promised)) {
 			wrong = append(wrong, g)
 		}
 	}
@@ -170,7 +170,7 @@ func (c members) serves(e history.Event) {
 		}
 	}
 	for _, w := range slices.Concat(c.writes, c.states) {
-		if w.Node == e.Node && w.Asked > e.At+parting {
+		if w.Node == e.Node && w.Sent > e.At+parting {
 			c.checked("J3 serves")
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"holdfast/test/sim/history"
 )
 
-// roster returns members: those in capitals vote. "Ab" are node 1, which votes, and node 2.
-func roster(text string) (all []session.Member) {
+// membersOf returns members: those in capitals vote. "Ab" are node 1, which votes, and node 2.
+func membersOf(text string) (all []session.Member) {
 	for _, c := range text {
 		upper := strings.ToUpper(string(c)) == string(c)
 		all = append(all, session.Member{Node: session.Node(strings.ToLower(string(c))[0] - 'a' + 1), Voter: upper})
@@ -21,14 +21,14 @@ func roster(text string) (all []session.Member) {
 // configured plants that n1 finds members as the leader of a term.
 func configured(seconds float64, term uint64, members string) plant {
 	return add(history.Event{
-		At: at(seconds), Kind: history.Configured, Who: "n1", Term: term, Members: roster(members),
+		At: at(seconds), Kind: history.Configured, Who: "n1", Term: term, Members: membersOf(members),
 	})
 }
 
 // listed plants that an operator is shown members.
-func listed(asked, answered float64, members string) plant {
+func listed(sent, answered float64, members string) plant {
 	return add(history.Event{
-		At: at(answered), Kind: history.Listed, Who: "op1", Asked: at(asked), Members: roster(members),
+		At: at(answered), Kind: history.Listed, Who: "op1", Sent: at(sent), Members: membersOf(members),
 	})
 }
 
@@ -62,12 +62,12 @@ func TestChangesOfMembersHold(t *testing.T) {
 		}
 	}
 	for name, p := range map[string]plant{
-		"a list that was asked for before a removal": listed(59.9, 60.5, "ABCD"),
+		"a list that was requested before a removal": listed(59.9, 60.5, "ABCD"),
 		"a leader of a former term that knows of no removal": all(
 			configured(59.5, 3, "ACD"), configured(63, 2, "ABCD")),
 		"a list without a node that is to be removed": listed(56.5, 57, "ACD"),
-		"what was under way at a removal": add(history.Event{
-			At: at(62), Kind: history.Resumed, Who: "c9", Node: 2, ID: id2 + 1, Attachment: 99, Asked: at(61.5),
+		"a request in flight at a removal": add(history.Event{
+			At: at(62), Kind: history.Resumed, Who: "c9", Node: 2, ID: id2 + 1, Attachment: 99, Sent: at(61.5),
 		}, history.Event{
 			At: at(61), Kind: history.AppliedMove, Who: "n1", Node: 2, ID: id2 + 1, Attachment: 99, Index: 11, Term: 2,
 			Timeout: timeout,
@@ -84,7 +84,7 @@ func TestChangesOfMembersHold(t *testing.T) {
 // promisedBefore makes node 2 promise, before its removal is shown, until a moment.
 func promisedBefore(until float64) plant {
 	return add(history.Event{
-		At: at(60), Kind: history.Touched, Who: "c9", Node: 2, ID: id2 + 1, Attachment: 99, Asked: at(59.5),
+		At: at(60), Kind: history.Touched, Who: "c9", Node: 2, ID: id2 + 1, Attachment: 99, Sent: at(59.5),
 		Until: at(until),
 	})
 }
@@ -92,7 +92,7 @@ func promisedBefore(until float64) plant {
 // A removed node answers with its earlier promises.
 func TestARemovedNodeKeepsItsPromises(t *testing.T) {
 	repeats := add(history.Event{
-		At: at(70), Kind: history.Touched, Who: "c9", Node: 2, ID: id2 + 1, Attachment: 99, Asked: at(69), Until: at(71),
+		At: at(70), Kind: history.Touched, Who: "c9", Node: 2, ID: id2 + 1, Attachment: 99, Sent: at(69), Until: at(71),
 	})
 	for _, v := range Check(sorted(all(changed(), promisedBefore(71), repeats)(good())), bounds()).Violations {
 		if v.Invariant == "J3" {
@@ -107,7 +107,7 @@ func silentUntil(answered, until float64) plant {
 		At: at(59), Kind: history.AppliedMove, Who: "n1", Node: 2, ID: id2 + 1, Attachment: 99, Index: 11, Term: 2,
 		Timeout: timeout,
 	}, history.Event{
-		At: at(answered), Kind: history.Touched, Who: "c9", Node: 2, ID: id2 + 1, Attachment: 99, Asked: at(answered - 0.1),
+		At: at(answered), Kind: history.Touched, Who: "c9", Node: 2, ID: id2 + 1, Attachment: 99, Sent: at(answered - 0.1),
 		Until: at(until),
 	})
 }
@@ -124,7 +124,7 @@ func TestARemovedNodeMayAnswerWithAnUnseenPromise(t *testing.T) {
 func TestChangesOfMembersAreJudged(t *testing.T) {
 	serves := func(k history.Kind) plant {
 		return add(history.Event{
-			At: at(70), Kind: k, Who: "c9", Node: 2, ID: id2 + 1, Attachment: 99, Asked: at(69), Until: at(71),
+			At: at(70), Kind: k, Who: "c9", Node: 2, ID: id2 + 1, Attachment: 99, Sent: at(69), Until: at(71),
 		})
 	}
 	for _, tt := range []wrong{
@@ -147,19 +147,19 @@ func TestChangesOfMembersAreJudged(t *testing.T) {
 
 // Observers count for no quorum, and voters of former configurations neither (R3 good rounds).
 func TestRoundsAreJudgedByTheVoters(t *testing.T) {
-	stood := func(members string, nodes ...session.Node) time.Duration {
+	stopped := func(members string, nodes ...session.Node) time.Duration {
 		l := newFacts(bounds()).leaders
-		l.configure(history.Event{Kind: history.Configured, Who: "n1", Term: 2, Members: roster(members)})
+		l.configure(history.Event{Kind: history.Configured, Who: "n1", Term: 2, Members: membersOf(members)})
 		for _, e := range append(beat("n1", 2, 20, 1, 2, 3), beat("n1", 2, 23, nodes...)...) {
 			l.listen(e)
 		}
-		l.settleTerms()
-		return l.terms[2].standing(20*second, 26*second)
+		l.closeTerms()
+		return l.terms[2].stoppedFor(20*second, 26*second)
 	}
 	for _, tt := range []struct {
 		members string
 		nodes   []session.Node
-		stands  bool
+		stops   bool
 	}{
 		{"ABC", []session.Node{1, 2}, false},
 		{"ABcd", []session.Node{1, 3, 4}, true},
@@ -167,18 +167,18 @@ func TestRoundsAreJudgedByTheVoters(t *testing.T) {
 		{"ABcde", []session.Node{1, 2}, false},
 		{"Abc", []session.Node{1}, false},
 	} {
-		if got := stood(tt.members, tt.nodes...); (got > 9*second/2) != tt.stands {
-			t.Errorf("of %s %v answer, and the clock stands for %v", tt.members, tt.nodes, got)
+		if got := stopped(tt.members, tt.nodes...); (got > 9*second/2) != tt.stops {
+			t.Errorf("of %s %v answer, and the clock is stopped for %v", tt.members, tt.nodes, got)
 		}
 	}
 	// A round becomes good without an answer when a voter that did not answer is none any more.
 	l := newFacts(bounds()).leaders
-	l.configure(history.Event{Kind: history.Configured, Who: "n1", Term: 2, Members: roster("ABCD")})
+	l.configure(history.Event{Kind: history.Configured, Who: "n1", Term: 2, Members: membersOf("ABCD")})
 	for _, e := range beat("n1", 2, 20, 1, 2) {
 		l.listen(e)
 	}
 	turns := len(l.terms[2].turns)
-	l.configure(history.Event{At: at(21), Kind: history.Configured, Who: "n1", Term: 2, Members: roster("ABC")})
+	l.configure(history.Event{At: at(21), Kind: history.Configured, Who: "n1", Term: 2, Members: membersOf("ABC")})
 	if got := len(l.terms[2].turns); got != turns+1 {
 		t.Errorf("%d turns, want %d", got, turns+1)
 	}
@@ -188,9 +188,9 @@ func TestRoundsAreJudgedByTheVoters(t *testing.T) {
 func TestElectorate(t *testing.T) {
 	l := newFacts(bounds()).leaders
 	for _, e := range []history.Event{
-		{At: at(10), Kind: history.Configured, Who: "n1", Term: 2, Members: roster("ABCd")},
-		{At: at(20), Kind: history.Configured, Who: "n1", Term: 2, Members: roster("ABC")},
-		{At: at(30), Kind: history.Configured, Who: "n1", Term: 2, Members: roster("ABCD")},
+		{At: at(10), Kind: history.Configured, Who: "n1", Term: 2, Members: membersOf("ABCd")},
+		{At: at(20), Kind: history.Configured, Who: "n1", Term: 2, Members: membersOf("ABC")},
+		{At: at(30), Kind: history.Configured, Who: "n1", Term: 2, Members: membersOf("ABCD")},
 	} {
 		l.configure(e)
 	}

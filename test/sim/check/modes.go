@@ -33,9 +33,9 @@ func (c modes) check() {
 		}
 	}
 	reading := make(map[process][]span)
-	for p, told := range of {
-		c.begins(p, told)
-		reading[p] = c.reading(told)
+	for p, reported := range of {
+		c.begins(p, reported)
+		reading[p] = c.reading(reported)
 	}
 	for _, l := range c.sorted() {
 		c.readOnlyGrants(l, reading)
@@ -49,7 +49,7 @@ func (c modes) check() {
 
 // calmMode checks what one answer alone can violate.
 func (c modes) calmMode(e history.Event) {
-	calm := c.calm(e.Asked, e.At)
+	calm := c.calm(e.Sent, e.At)
 	if calm {
 		c.checked("N1 calm")
 	}
@@ -65,8 +65,8 @@ func (c modes) calmMode(e history.Event) {
 }
 
 // begins checks when a process becomes read-only.
-func (c modes) begins(p process, told []history.Event) {
-	for i, e := range told {
+func (c modes) begins(p process, reported []history.Event) {
+	for i, e := range reported {
 		if e.State.Mode != session.ModeReadOnly {
 			continue
 		}
@@ -75,9 +75,9 @@ func (c modes) begins(p process, told []history.Event) {
 			c.misled(e, "N1", "%s is read-only %v after its start", p.who, lived)
 		}
 		good := time.Duration(-1)
-		for _, w := range told[:i] {
-			if w.State.Mode == session.ModeReadWrite && w.At < e.Asked {
-				good = max(good, w.Asked-jeopardyIntervals*c.bounds.Interval)
+		for _, w := range reported[:i] {
+			if w.State.Mode == session.ModeReadWrite && w.At < e.Sent {
+				good = max(good, w.Sent-jeopardyIntervals*c.bounds.Interval)
 			}
 		}
 		if good < 0 {
@@ -92,18 +92,18 @@ func (c modes) begins(p process, told []history.Event) {
 
 // reading returns the spans in which a process was certainly read-only: from the arrival of an answer that says so to
 // the send of the request for another such answer.
-func (c modes) reading(told []history.Event) []span {
+func (c modes) reading(reported []history.Event) []span {
 	var spans []span
-	for i, from := range told {
+	for i, from := range reported {
 		if from.State.Mode != session.ModeReadOnly {
 			continue
 		}
-		for _, till := range told[i+1:] {
-			if till.At >= from.Asked+c.bounds.ReadOnlyAfter {
+		for _, till := range reported[i+1:] {
+			if till.At >= from.Sent+c.bounds.ReadOnlyAfter {
 				break
 			}
 			if till.State.Mode == session.ModeReadOnly {
-				spans = append(spans, span{from: from.At, till: till.Asked})
+				spans = append(spans, span{from: from.At, till: till.Sent})
 			}
 		}
 	}
@@ -114,14 +114,14 @@ func (c modes) reading(told []history.Event) []span {
 // node is read-only, its request may end the span.
 func within(spans []span, e history.Event) bool {
 	return slices.ContainsFunc(spans, func(s span) bool {
-		return s.from <= e.Asked && (e.At <= s.till || e.State.Mode == session.ModeReadOnly && e.Asked == s.till)
+		return s.from <= e.Sent && (e.At <= s.till || e.State.Mode == session.ModeReadOnly && e.Sent == s.till)
 	})
 }
 
 // readOnlyGrants checks N2.
 func (c modes) readOnlyGrants(l *life, reading map[process][]span) {
 	for _, g := range slices.Concat(l.grants, l.closes) {
-		if p, ok := c.process(g); ok && g.Asked != 0 && within(reading[p], g) {
+		if p, ok := c.process(g); ok && g.Sent != 0 && within(reading[p], g) {
 			c.fail("N2", l.id, g.At, "%s was read-only, and took a write: %s", p.who, history.Line(g))
 		}
 	}
@@ -132,7 +132,7 @@ func (c modes) readOnlyGrants(l *life, reading map[process][]span) {
 func (c modes) again(l *life) {
 	for _, a := range l.alive {
 		had := slices.ContainsFunc(l.onlyReads, func(o history.Event) bool { return o.Who == a.Who && o.At < a.At })
-		if !had || c.healed == 0 || a.At < c.healed+c.bounds.Settle || l.closing(a) {
+		if !had || c.healed == 0 || a.At < c.healed+c.bounds.Recovery || l.closing(a) {
 			continue
 		}
 		c.checked("N5")

@@ -56,7 +56,7 @@ func (n *nodes) start(e history.Event) {
 func (n *nodes) stop(e history.Event) { n.stopped[e.Who] = append(n.stopped[e.Who], e.At) }
 
 func (n *nodes) stall(e history.Event) {
-	n.stalls[e.Who] = append(n.stalls[e.Who], span{from: e.Asked, till: e.At})
+	n.stalls[e.Who] = append(n.stalls[e.Who], span{from: e.Sent, till: e.At})
 }
 
 func (n *nodes) reset(e history.Event) {
@@ -83,7 +83,7 @@ func (n *nodes) process(e history.Event) (process, bool) {
 	p := process{who, -1}
 	for _, s := range n.started[who] {
 		switch {
-		case s < e.Asked:
+		case s < e.Sent:
 			p.began = s
 		case s <= e.At:
 			return process{}, false
@@ -112,10 +112,10 @@ func (n *nodes) credit(owner session.Node, from, till time.Duration) (sum time.D
 // at a moment, or before, and stalls of the owner after that are no silence. If the touch came just before the end of a
 // stall, the whole stall is credited; a later touch gets no credit for it. So silence that began earlier may count
 // later.
-func (n *nodes) spared(owner session.Node, heard, till time.Duration) time.Duration {
-	latest := heard + n.credit(owner, heard, till)
+func (n *nodes) spared(owner session.Node, received, till time.Duration) time.Duration {
+	latest := received + n.credit(owner, received, till)
 	for _, s := range n.stalls[n.names[owner]] {
-		if s.till <= heard {
+		if s.till <= received {
 			just := s.till - 1
 			latest = max(latest, just+n.credit(owner, just, till))
 		}

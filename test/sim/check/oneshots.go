@@ -14,8 +14,8 @@ func (c watches) once(w *watch) {
 	spec := w.began.Watched.Specs[0]
 	c.oneShot(w, oneShotRules{
 		mayHear: func(history.Event) bool { return true },
-		owes: func(after tree.Stamp, told history.Event) bool {
-			return c.tree.owes(spec, after, told.Watched.Stamp)
+		owes: func(after tree.Stamp, reported history.Event) bool {
+			return c.tree.owes(spec, after, reported.Watched.Stamp)
 		},
 	})
 }
@@ -26,7 +26,7 @@ type oneShotRules struct {
 	mayHear func(history.Event) bool
 	// owes reports whether the watch must have fired, if it started at a stamp and its client knew everything up to
 	// another.
-	owes func(after tree.Stamp, told history.Event) bool
+	owes func(after tree.Stamp, reported history.Event) bool
 }
 
 func (c watches) oneShot(w *watch, rules oneShotRules) {

@@ -25,7 +25,7 @@ func findAll(t *testing.T, tests []wrong) {
 func TestEarlyIsFound(t *testing.T) {
 	word := "counted to the owner's last word"
 	findAll(t, []wrong{
-		{"in a calm cluster, without a word of the leader's", "I1", "after a touch that was taken", all(
+		{"in a calm cluster, without a word of the leader's", "I1", "after an accepted touch", all(
 			drop(history.Decided), drop(history.AnswerReceived), change(history.AppliedEnd, "n1", func(e *history.Event) {
 				e.At = at(39.5)
 			}))},
@@ -34,7 +34,7 @@ func TestEarlyIsFound(t *testing.T) {
 				e.Certificate.LastTouchAge = 3999 * time.Millisecond
 			})},
 		{
-			"within a timeout of a touch that the leader heard of", "I1", "that it had been told of",
+			"within a timeout of a touch that the leader received", "I1", "that it had been notified of",
 			all(storm(30, 49), expires(39.9)),
 		},
 		{"within a timeout of the term's begin (E1)", "I1", "its term began", all(
@@ -50,16 +50,16 @@ func TestEarlyIsFound(t *testing.T) {
 		{"without its owner's word (E2)", "I1", word, all(storm(30, 49), unheard(39.6, 40.6, 2), expires(40.052))},
 		{"when its owner's last word came with the touch", "I1", word, all(
 			storm(30, 49), change(history.Touched, "c2", func(e *history.Event) {
-				e.Asked, e.At = at(37.998), 38*second
+				e.Sent, e.At = at(37.998), 38*second
 			}),
 			unheard(38.1, 49, 2), expires(41.999))},
 		{"without its owner's word before the moment of the decision (E2)", "I1", word, all(
 			storm(30, 49), unheard(39.6, 40.29, 2), expires(40.3), add(
 				history.Event{
 					At: at(40.256), Kind: history.Touched, Who: "c2", Node: 2, ID: id, Attachment: 2,
-					Asked: at(40.254),
+					Sent: at(40.254),
 				},
-				history.Event{At: at(40.3), Kind: history.AnswerReceived, Who: "n1", Node: 2, Term: 2, Asked: at(40.3)},
+				history.Event{At: at(40.3), Kind: history.AnswerReceived, Who: "n1", Node: 2, Term: 2, Sent: at(40.3)},
 			))},
 		{"by a decision about a former attachment (E3)", "I1", "without a decision about it", change(history.Decided,
 			"", func(e *history.Event) {
@@ -171,23 +171,23 @@ func TestTwoOwnersAreFound(t *testing.T) {
 	}
 	oldClose := history.Event{
 		At: 36 * second, Kind: history.Closed, Who: "c1", ID: id, Attachment: 1,
-		Asked: 35 * second,
+		Sent: 35 * second,
 	}
 	old := history.Event{
 		At: at(36.002), Kind: history.Touched, Who: "c1", Node: 1, ID: id, Attachment: 1,
-		Asked: 36 * second,
+		Sent: 36 * second,
 	}
 	further := old
-	further.Asked, further.Until = 33*second, at(38.011)
+	further.Sent, further.Until = 33*second, at(38.011)
 	elsewhere := old
 	elsewhere.Attachment, elsewhere.Node = 2, 3
 	unknown := old
 	unknown.Attachment = 7
 	dead := old
-	dead.Attachment, dead.Node, dead.Asked, dead.At = 2, 2, at(41), at(41.002)
+	dead.Attachment, dead.Node, dead.Sent, dead.At = 2, 2, at(41), at(41.002)
 	second2 := history.Event{
 		At: at(35), Kind: history.Resumed, Who: "c9", Node: 2, ID: id, Attachment: 2,
-		Asked: at(33.99),
+		Sent: at(33.99),
 	}
 	ungranted := second2
 	ungranted.Attachment = 6
@@ -196,17 +196,17 @@ func TestTwoOwnersAreFound(t *testing.T) {
 			"a promise by a touch through the old attachment", "I4", "a touch through an older one took effect",
 			add(further),
 		},
-		{"a touch taken through the old attachment in a calm cluster", "I4", "a calm cluster took a touch", add(old)},
+		{"a touch accepted through the old attachment in a calm cluster", "I4", "a calm cluster accepted a touch", add(old)},
 		{
-			"a touch taken by an owner that had applied the move (T2)", "I4", "yet took a touch through an older one",
+			"a touch accepted by an owner that had applied the move (T2)", "I4", "yet accepted a touch through an older one",
 			all(storm(20, 49), add(old)),
 		},
 		{
-			"a touch taken by a node that owns nothing of it", "I4", "through attachment 2 of node 2",
+			"a touch accepted by a node that does not own it", "I4", "through attachment 2 of node 2",
 			all(storm(20, 49), add(elsewhere)),
 		},
-		{"a touch taken through an attachment of nobody's (M3)", "I4", "no node had applied (M3)", add(unknown)},
-		{"a touch taken by an owner that had applied the end (M4)", "I4", "had applied the session's end", add(dead)},
+		{"a touch accepted through an unknown attachment (M3)", "I4", "no node had applied (M3)", add(unknown)},
+		{"a touch accepted by an owner that had applied the end (M4)", "I4", "had applied the session's end", add(dead)},
 		{"a grant that no node had applied (M3)", "I4", "was granted attachment 6", add(ungranted)},
 		{"one attachment for two", "I4", "was granted to c2 and to c9", add(second2)},
 		{"a close through the old attachment", "I4", "yet a close through an older one was done", add(oldClose)},
@@ -217,26 +217,26 @@ func TestTwoOwnersAreFound(t *testing.T) {
 			"a close that ends another attachment (M2)", "I4", "ended the session with attachment 3",
 			closed(func(e *history.Event) { e.Attachment = 2 }),
 		},
-		{"a close that nobody asked for", "I4", "no client had asked for that", drop(history.Closed)},
-		{"the victim never hears", "I4", "was never told of 2", add(history.Event{
+		{"a close that no client requested", "I4", "no client had requested that", drop(history.Closed)},
+		{"the victim is never notified", "I4", "was never notified of 2", add(history.Event{
 			At: 90 * second, Kind: history.Alive, Who: "c1", ID: id, Attachment: 1, Until: 91 * second,
 		})},
 		{
-			"a delayed resume of a process that had given up by then (M1)", "I4", "process 12 took it",
+			"a delayed resume of a process that had given up by then (M1)", "I4", "process 12 took it over",
 			change(history.TookOver, "", func(e *history.Event) {
-				e.Asked, e.At = at(29.5), at(29.9)
+				e.Sent, e.At = at(29.5), at(29.9)
 			}),
 		},
 		{
-			"a resume that nobody asked for takes it from another (M1)", "I4", "process 12 took it",
+			"a resume that no client sent takes it over (M1)", "I4", "process 12 took it over",
 			drop(history.TookOver),
 		},
 		{"a resume of the process that lost it takes it back (M1)", "I4", "process 11 took it", add(history.Event{
 			At: 35 * second, Kind: history.AppliedMove, Who: "n1", Node: 1, ID: id, Attachment: 3, Instance: 11,
 			Index: 7, Term: 2, Timeout: timeout,
 		})},
-		{"told of a move that was none", "I4", "told of a move", drop(history.AppliedMove)},
-		{"told of the end before it", "E5", "told of an end", change(history.LearntGone, "", func(e *history.Event) {
+		{"notified of a move that was none", "I4", "notified of a move", drop(history.AppliedMove)},
+		{"notified of the end before it", "E5", "notified of an end", change(history.LearntGone, "", func(e *history.Event) {
 			e.At = 40 * second
 		})},
 		{"alive after its end", "E5", "holds it to be alive", add(history.Event{
@@ -293,7 +293,7 @@ func TestReplicasThatDifferAreFound(t *testing.T) {
 			})},
 		{"an id given to two clients", "I7", "given to", add(
 			history.Event{
-				At: at(30.02), Kind: history.Opened, Who: "c8", ID: id, Attachment: 1, Asked: at(29.99),
+				At: at(30.02), Kind: history.Opened, Who: "c8", ID: id, Attachment: 1, Sent: at(29.99),
 				Until: 33 * second,
 			})},
 	})
@@ -307,27 +307,27 @@ func TestAnswersWithoutOrderAreFound(t *testing.T) {
 	}
 	resumed := history.Event{
 		At: at(60.01), Kind: history.Resumed, Who: "c7", Node: 2, ID: id, Attachment: 9,
-		Asked: at(59.99), Until: 63 * second,
+		Sent: at(59.99), Until: 63 * second,
 	}
 	findAll(t, []wrong{
 		{"resumed after its end", "linear", "no order", add(move, resumed)},
-		{"told of a move by nobody", "linear", "no order", add(history.Event{
+		{"notified of a move that no client made", "linear", "no order", add(history.Event{
 			At: 37 * second, Kind: history.LearntMoved, Op: history.Touch, Who: "c2", ID: id, Attachment: 2,
-			Asked: at(36.9),
+			Sent: at(36.9),
 		})},
-		{"told of another cause", "linear", "no order", change(history.LearntGone, "", func(e *history.Event) {
+		{"notified of another cause", "linear", "no order", change(history.LearntGone, "", func(e *history.Event) {
 			e.Certificate.Cause = session.CauseClosed
 		})},
 		{
 			"closed twice over", "linear", "no order",
 			add(history.Event{
 				At: 42 * second, Kind: history.Closed, Who: "c2", ID: id, Attachment: 2,
-				Asked: 41 * second,
+				Sent: 41 * second,
 			}),
 		},
-		{"moved before it was asked for", "linear", "took effect before it was asked for", change(history.Resumed, "c2",
+		{"moved before it was requested", "linear", "took effect before it was requested", change(history.Resumed, "c2",
 			func(e *history.Event) {
-				e.Asked = at(34.001)
+				e.Sent = at(34.001)
 			})},
 	})
 }
@@ -343,7 +343,7 @@ func TestSearchIsShort(t *testing.T) {
 		h = append(h,
 			history.Event{At: at, Kind: history.AppliedMove, Who: "n1", ID: id, Attachment: 2 + n, Index: 2 +
 				n, Term: 1},
-			history.Event{At: at, Kind: history.LearntMoved, Who: "c1", ID: id, Attachment: n, Asked: 2 * second})
+			history.Event{At: at, Kind: history.LearntMoved, Who: "c1", ID: id, Attachment: n, Sent: 2 * second})
 	}
 	for _, v := range Check(sorted(h), bounds()).Violations {
 		if v.Invariant == "linear" {

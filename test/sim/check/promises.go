@@ -43,7 +43,7 @@ type liveness struct{ judge }
 // served checks that after the last fault every session that its client holds to be alive is safe.
 func (c liveness) served(l *life) {
 	for _, a := range l.alive {
-		if c.healed == 0 || a.At < c.healed+c.bounds.Settle || l.closing(a) {
+		if c.healed == 0 || a.At < c.healed+c.bounds.Recovery || l.closing(a) {
 			continue
 		}
 		c.checked("served")

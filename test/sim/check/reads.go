@@ -44,12 +44,12 @@ func (c reads) check() {
 
 // readAgain checks that a read-write node answers every read long after the last fault.
 func (c reads) readAgain(e history.Event) {
-	if c.healed == 0 || e.Asked < c.healed+c.bounds.Serve {
+	if c.healed == 0 || e.Sent < c.healed+c.bounds.Serve {
 		return
 	}
 	c.checked("reads served")
 	if e.State.Mode != session.ModeReadWrite {
-		c.misled(e, "liveness", "%v after the last fault a node is %s", e.Asked-c.healed, e.State.Mode)
+		c.misled(e, "liveness", "%v after the last fault a node is %s", e.Sent-c.healed, e.State.Mode)
 	}
 }
 
@@ -128,7 +128,7 @@ func before(all []notice, at time.Duration) uint64 {
 
 // judge checks one answer.
 func (p *past) judge(e history.Event) {
-	c, seen := p.c, before(p.seen[e.Who], e.Asked)
+	c, seen := p.c, before(p.seen[e.Who], e.Sent)
 	if seen > e.Read.Seen {
 		c.misled(e, "N4", "its client had been told index %d before, and has forgotten", seen)
 	}
@@ -143,7 +143,7 @@ func (p *past) judge(e history.Event) {
 	rule := "N3"
 	if !e.Read.Allows || e.State.Mode == session.ModeReadWrite {
 		rule = "R4"
-		known := before(p.acknowledged, e.Asked)
+		known := before(p.acknowledged, e.Sent)
 		if low = max(low, known); e.State.Index < known {
 			c.misled(e, rule, "older than index %d, which was acknowledged before the read began", known)
 			return
@@ -178,16 +178,16 @@ func (p *past) shows(e history.Event, id session.ID, rule string, low uint64) {
 	if p.c.locals[id] != nil {
 		return
 	}
-	told, so := e.State.Index, p.so(e, id)
+	reported, so := e.State.Index, p.so(e, id)
 	fits := func(from, till uint64) bool {
 		return slices.ContainsFunc(so, func(r reign) bool { return r.from <= till && r.till >= from })
 	}
 	e.ID = id // the violation concerns this session
 	switch {
-	case fits(low, told):
-	case fits(0, told) && rule == "N3":
+	case fits(low, reported):
+	case fits(0, reported) && rule == "N3":
 		p.c.misled(e, "N4", "its answer was true only before index %d, which its client had seen", low)
-	case fits(0, told):
+	case fits(0, reported):
 		p.c.misled(e, rule, "its answer was true only before index %d, which was acknowledged before the read began",
 			low)
 	case fits(0, math.MaxUint64):

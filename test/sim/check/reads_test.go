@@ -22,7 +22,7 @@ func says(who string, seconds float64, state session.NodeState, seen uint64,
 	sessions ...session.Session,
 ) history.Event {
 	return history.Event{
-		At: at(seconds), Kind: history.Shown, Who: who, Node: state.Node, ID: id, Asked: at(seconds - 0.01),
+		At: at(seconds), Kind: history.Shown, Who: who, Node: state.Node, ID: id, Sent: at(seconds - 0.01),
 		State: state,
 		Read:  &history.Read{Allows: true, Seen: seen, Sessions: sessions},
 	}
@@ -57,12 +57,12 @@ func reading(h []history.Event) []history.Event {
 		says("x", 40, is(3, rw, 6), 5, moved()),
 		says("x", 47, is(3, ro, 6), 6, moved()),
 		history.Event{
-			At: at(47.2), Kind: history.Refused, Who: "x", Node: 3, Op: history.Open, Asked: at(47.1),
+			At: at(47.2), Kind: history.Refused, Who: "x", Node: 3, Op: history.Open, Sent: at(47.1),
 			State: refused, Unknown: true,
 		},
 		says("x", 47.3, is(3, ro, 6), 6, moved()),
 		history.Event{
-			At: at(48), Kind: history.Refused, Who: "y", Node: 3, Op: history.Show, Asked: at(47.9),
+			At: at(48), Kind: history.Refused, Who: "y", Node: 3, Op: history.Show, Sent: at(47.9),
 			State: refused, Lagging: true,
 		},
 		history.Event{At: at(47), Kind: history.OnlyReads, Who: "c4", ID: 3 << 56, Attachment: 4},
@@ -104,17 +104,17 @@ func TestGoodReadsHoldAndAreChecked(t *testing.T) {
 func TestLegalReadsHold(t *testing.T) {
 	write := history.Event{
 		At: at(47.2), Kind: history.Resumed, Who: "c9", Node: 3, ID: id2, Attachment: 3,
-		Asked: at(46.5),
+		Sent: at(46.5),
 	}
 	first := with(write, func(e *history.Event) {
-		e.Kind, e.Asked, e.At, e.State = history.Closed, at(45.9), at(47.28), is(3, ro, 6)
+		e.Kind, e.Sent, e.At, e.State = history.Closed, at(45.9), at(47.28), is(3, ro, 6)
 	})
 	for name, p := range map[string]plant{
-		"an entry that nobody was told of is not shown yet": add(says("z", 34.005, is(1, rw, 5), 0, opened())),
+		"an entry that no client has seen is not shown yet": add(says("z", 34.005, is(1, rw, 5), 0, opened())),
 		"it is shown already":                               add(says("z", 34.005, is(1, rw, 6), 0, moved())),
 		"a read-only node knows nothing of what came later": add(says("z", 48, is(3, ro, 4), 0)),
 		"it shows what has ended since":                     add(says("z", 48, is(3, ro, 6), 0, moved())),
-		"a close that was under way when it became so":      add(first),
+		"a close that was in flight when it became so":      add(first),
 		"a process that starts in between": add(
 			history.Event{At: at(47.1), Kind: history.NodeStarted, Who: "n2", Node: 2},
 		),
@@ -151,7 +151,7 @@ func TestModesAreFound(t *testing.T) {
 func TestWritesOfReadOnlyNodesAreFound(t *testing.T) {
 	write := history.Event{
 		At: at(47.2), Kind: history.Opened, Who: "c9", Node: 3, ID: id2, Attachment: 3,
-		Asked: at(47.1),
+		Sent: at(47.1),
 	}
 	findReads(t, []wrong{
 		{"an open", "N2", "took a write", add(write)},
@@ -171,7 +171,7 @@ func TestOldStateIsFound(t *testing.T) {
 			add(says("x", 48.5, is(3, ro, 5), 6, opened())),
 		},
 		{
-			"an index below what the client was told, which has forgotten it", "N4", "has forgotten",
+			"an index below what the client had received, which has forgotten it", "N4", "has forgotten",
 			add(says("x", 48.5, is(3, ro, 6), 5, moved())),
 		},
 		{
@@ -188,13 +188,13 @@ func TestOldStateIsFound(t *testing.T) {
 		},
 		{"what never was so", "N3", "never true", add(says("z", 48, is(3, ro, 6), 0, with2(moved(), 3)))},
 		{
-			"a certificate of nobody's", "N3", "never true",
+			"a certificate of no session", "N3", "never true",
 			add(with(says("z", 80, is(2, rw, 10), 0), func(e *history.Event) {
 				e.Certificate = &session.Certificate{Term: 1}
 			})),
 		},
 		{
-			"a session of nobody's", "N3", "was never opened",
+			"a session that no client opened", "N3", "was never opened",
 			add(page(says("z", 48, is(3, ro, 6), 0, moved(), session.Session{ID: id + 7}))),
 		},
 		{"a read-only answer to who does not allow it", "R4", "older than index 9", add(
@@ -225,7 +225,7 @@ func TestReadsOfLeadersAreLinearizable(t *testing.T) {
 			"an index below a move that was answered", "R4", "older than index 6",
 			add(says("z", 34.05, is(1, rw, 5), 0, opened())),
 		},
-		{"an index below what anybody was told", "R4", "older than index 10", add(says("z", 97, is(1, rw, 9), 0))},
+		{"an index below what any client has received", "R4", "older than index 10", add(says("z", 97, is(1, rw, 9), 0))},
 		{
 			"not the session, whose open was answered", "R4", "acknowledged before",
 			add(says("z", 30.05, is(1, rw, 5), 0)),
@@ -234,13 +234,13 @@ func TestReadsOfLeadersAreLinearizable(t *testing.T) {
 			"the session as it was before a move that was answered", "R4", "acknowledged before",
 			add(says("z", 34.05, is(1, rw, 6), 0, opened())),
 		},
-		{"a session whose end was told", "R4", "acknowledged before", add(says("z", 42, is(1, rw, 7), 0, moved()))},
+		{"a session whose end was reported", "R4", "acknowledged before", add(says("z", 42, is(1, rw, 7), 0, moved()))},
 		{"a list without a session", "R4", "acknowledged before", add(page(says("z", 34.05, is(1, rw, 6), 0)))},
 		{
 			"a list with one that has ended", "R4", "acknowledged before",
 			add(page(says("z", 42, is(1, rw, 7), 0, moved()))),
 		},
-		{"by a node that hears of no leader", "R4", "acknowledged before", add(
+		{"by a node that knows no leader", "R4", "acknowledged before", add(
 			with(says("z", 34.05, is(1, session.ModeNoLeader, 6), 0, opened()), func(e *history.Event) {
 				e.Read.Allows = false
 			}))},

@@ -38,7 +38,7 @@ func (c replicas) check(events []history.Event) {
 			c.attached(attached, e)
 		case history.Opened:
 			// The repeat of a request gets the same answer as the first (O2 idempotent opens).
-			if g, ok := given[e.ID]; ok && (g.Who != e.Who || g.Asked != e.Asked) {
+			if g, ok := given[e.ID]; ok && (g.Who != e.Who || g.Sent != e.Sent) {
 				c.fail("I7", e.ID, e.At, "given to two opens: %s; and %s", history.Line(g), history.Line(e))
 			}
 			given[e.ID] = e

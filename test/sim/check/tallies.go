@@ -35,7 +35,7 @@ func (c uses) counter(path string, used map[string][]history.Event) {
 			c.misled(e, "counter", "the counter has never been that")
 		}
 		for _, before := range slices.Concat(used[Add], used[Read]) {
-			if before.At < e.Asked && before.Text == "" && before.Use.Sum > e.Use.Sum {
+			if before.At < e.Sent && before.Text == "" && before.Use.Sum > e.Use.Sum {
 				c.misled(e, "counter", "it has been more: %s", history.Line(before))
 				break
 			}
@@ -56,7 +56,7 @@ func (c uses) added(e history.Event, did []addition) {
 	case e.Text != "" && len(did) > 0:
 		c.misled(e, "counter", "it took effect, and its caller could not know: %v", did)
 	}
-	if len(did) == 1 && c.times[did[0].at.Index()].at < e.Asked {
+	if len(did) == 1 && c.times[did[0].at.Index()].at < e.Sent {
 		c.misled(e, "counter", "it took effect before it was called")
 	}
 }

@@ -78,24 +78,24 @@ func (c uses) check() {
 		c.counter(path, used)
 		c.group(path, used)
 		c.barrier(path, used)
-		c.meetings(path, used)
+		c.doubleBarrier(path, used)
 	}
 	c.delays()
 }
 
 // lastTurns checks that each client makes its last call soon after the last fault.
 func (c uses) lastTurns(path string, used map[string][]history.Event) {
-	for _, owed := range used[ExpectTurn] {
-		by := owed.At + c.bounds.Turn
+	for _, pending := range used[ExpectTurn] {
+		by := pending.At + c.bounds.Turn
 		had := slices.ContainsFunc(used[LastTurn], func(e history.Event) bool {
-			return e.Who == owed.Who && e.At >= owed.At && e.At <= by
+			return e.Who == pending.Who && e.At >= pending.At && e.At <= by
 		})
 		if c.bounds.Turn == 0 || !had && by > c.finished {
 			continue
 		}
 		c.checked("last turn")
 		if !had {
-			c.fail("liveness", 0, by, "%s has had no turn with %s within %v after the last fault", owed.Who, path,
+			c.fail("liveness", 0, by, "%s has had no turn with %s within %v after the last fault", pending.Who, path,
 				c.bounds.Turn)
 		}
 	}
@@ -138,8 +138,8 @@ func (p *treeStates) staysBelow(path string) (all []stay) {
 	return all
 }
 
-// standing reports whether the entry was there just before a stamp.
-func (s stay) standing(before tree.Stamp) bool {
+// existsAt reports whether the entry was there just before a stamp.
+func (s stay) existsAt(before tree.Stamp) bool {
 	return s.made < before && (s.gone == 0 || s.gone >= before)
 }
 
@@ -218,7 +218,7 @@ func (c uses) claimed(e history.Event, items, claims []stay) {
 		return
 	}
 	if !slices.ContainsFunc(items, func(s stay) bool {
-		return tree.Name(s.path) == tree.Name(claim.path) && s.standing(claim.made) && s.datas[0] == e.Claim.Data
+		return tree.Name(s.path) == tree.Name(claim.path) && s.existsAt(claim.made) && s.datas[0] == e.Claim.Data
 	}) {
 		c.misled(e, "queue", "when it was claimed there was no such item")
 	}
@@ -235,14 +235,14 @@ func (c uses) once(path string, used map[string][]history.Event) {
 	if len(results) > 1 || len(results) == 1 && (results[0].gone != 0 || len(results[0].datas) > 1) {
 		c.fail("once", 0, c.times[results[len(results)-1].made.Index()].at, "%s has more than one result: %v", path, results)
 	}
-	told := forever
+	reported := forever
 	var first []history.Event
 	for _, e := range used[Do] {
 		if e.Text != "" {
 			continue
 		}
-		told = min(told, e.At)
-		c.checked("once told")
+		reported = min(reported, e.At)
+		c.checked("once reported")
 		if len(results) == 0 || results[0].datas[0] != e.Use.Data {
 			c.misled(e, "once", "the log has the results %v", results)
 		}
@@ -253,18 +253,18 @@ func (c uses) once(path string, used map[string][]history.Event) {
 	if len(first) > 1 {
 		c.misled(first[1], "once", "somebody else was first too: %s", history.Line(first[0]))
 	}
-	c.workedOn(path, told)
+	c.workedOn(path, reported)
 }
 
 // workedOn checks that no caller starts to work on the job of a key after an answer that it is done.
-func (c uses) workedOn(path string, told time.Duration) {
+func (c uses) workedOn(path string, reported time.Duration) {
 	for _, e := range c.contested {
 		if e.Kind != history.Works || e.Claim.Path != path {
 			continue
 		}
 		c.checked("once work")
-		if e.At > told {
-			c.misled(e, "once", "works on what was told to be done at %.4fs", told.Seconds())
+		if e.At > reported {
+			c.misled(e, "once", "works on what was told to be done at %.4fs", reported.Seconds())
 		}
 	}
 }

@@ -37,7 +37,7 @@ func gone(path string) tree.Op { return tree.Delete{Path: path, Version: tree.An
 // use adds a call that took half a second.
 func (s *site) use(name string, seconds float64, who string, id session.ID, u history.Use) *history.Event {
 	e := &history.Event{
-		At: at(seconds), Asked: at(seconds - 0.5), Kind: history.Used, Who: who, ID: id, Use: &u,
+		At: at(seconds), Sent: at(seconds - 0.5), Kind: history.Used, Who: who, ID: id, Use: &u,
 	}
 	s.used[name] = e
 	return e
@@ -121,8 +121,8 @@ func newSite() *site {
 	s.sums()
 	s.members()
 	s.delays()
-	s.gates()
-	s.meetings()
+	s.barrier()
+	s.doubleBarrier()
 	s.use("owes", 40, "q2", 2, history.Use{Path: "/q", Verb: ExpectTurn})
 	s.use("last", 60, "q2", 2, history.Use{Path: "/q", Verb: LastTurn})
 	return s
@@ -176,7 +176,7 @@ func TestUses(t *testing.T) {
 	if len(r.Violations) > 0 {
 		t.Fatalf("a history in which nothing is wrong: %v", r.Violations)
 	}
-	for _, name := range append(workersNames(), "barrier heard", "lock-delay", "lock-delay over") {
+	for _, name := range append(workersNames(), "barrier received", "lock-delay", "lock-delay over") {
 		if r.Checked[name] == 0 {
 			t.Errorf("%s is not put to the test", name)
 		}
@@ -268,7 +268,7 @@ func brokenErrands() []brokenUse {
 		{"a result that goes", "once", func(s *site) {
 			s.log = append(s.log, logged{index: 50, owner: 3, ops: []tree.Op{gone("/o/7/done")}})
 		}},
-		{"another result is told", "once", func(s *site) { s.used["second"].Use.Data = "another" }},
+		{"another result is returned", "once", func(s *site) { s.used["second"].Use.Data = "another" }},
 		{"two are first", "once", func(s *site) { s.used["second"].Use.First = true }},
 		{"work on what is done", "once", func(s *site) { s.claims["work"].At = at(21.5) }},
 	}
@@ -289,10 +289,10 @@ func brokenSums() []brokenUse {
 				tree.Set{Path: "/c", Version: tree.Any, Data: []byte("30")},
 			}})
 		}},
-		{"another sum is told", "counter", func(s *site) { s.used["add 7"].Use.Sum = 7 }},
+		{"another sum is returned", "counter", func(s *site) { s.used["add 7"].Use.Sum = 7 }},
 		{"an addition that was refused counts", "counter", func(s *site) { s.used["add 9"].Unknown = false }},
-		{"an addition of nobody", "counter", func(s *site) { s.used["add 9"] = nil }},
-		{"it counts before it is called", "counter", func(s *site) { s.used["add 7"].Asked = at(24.2) }},
+		{"an addition of no client", "counter", func(s *site) { s.used["add 9"] = nil }},
+		{"it counts before it is called", "counter", func(s *site) { s.used["add 7"].Sent = at(24.2) }},
 		{"no number", "counter", func(s *site) {
 			s.log = append(s.log, logged{index: 50, owner: 3, ops: []tree.Op{
 				tree.Set{Path: "/c", Version: tree.Any, Data: []byte("many")},
@@ -310,7 +310,7 @@ func brokenMembers() []brokenUse {
 		{"it is not yet a member", "group", func(s *site) { s.used["join"].At = at(31.5) }},
 		{"a view shows another session", "group", func(s *site) { s.used["view 1"].Use.Members[0].Session = 5 }},
 		{"a view shows another id", "group", func(s *site) { s.used["view 1"].Use.Members[0].ID = "q2" }},
-		{"a view shows what nobody said", "group", func(s *site) { s.used["view 1"].Use.Members[0].Address = "two" }},
+		{"a view shows data that no member set", "group", func(s *site) { s.used["view 1"].Use.Members[0].Address = "two" }},
 		{"a member is back", "group", func(s *site) {
 			s.use("view 4", 35, "q2", 5, history.Use{
 				Path: "/g", Verb: View, View: "a", Members: s.used["view 1"].Use.Members,

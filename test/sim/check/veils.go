@@ -14,8 +14,8 @@ import (
 // are checked separately.
 const VeiledPath = "/veiled"
 
-// heard is a change of the log, with the access lists that decide about its events.
-type heard struct {
+// received is a change of the log, with the access lists that decide about its events.
+type received struct {
 	tree.Change
 	lists plain.Lists
 }
@@ -30,7 +30,7 @@ type heard struct {
 // happened. A matching lasting watch of the same client may receive it too.
 type veils struct {
 	watches
-	all  []heard
+	all  []received
 	past *treeStates
 }
 
@@ -78,11 +78,11 @@ func (c veils) check() {
 
 // owedToOneShot reports whether an event of a lasting watch may have been due to a one-shot of its client when the
 // client came back: a connection receives an event once, whichever of its watches match (V2 each event once).
-func (c veils) owedToOneShot(all []*watch, heard history.Event) bool {
-	e := heard.Watched.Event
+func (c veils) owedToOneShot(all []*watch, received history.Event) bool {
+	e := received.Watched.Event
 	return slices.ContainsFunc(all, func(w *watch) bool {
-		return w.oneShot() && w.began.Who == heard.Who && w.began.At <= heard.At && w.firedOnlyFor(e) &&
-			hears(w.began.Watched.Specs[0], e) && c.showed(w.began.Watched.Specs[0], w.began.Watched.As, e, maxStamp)
+		return w.oneShot() && w.began.Who == received.Who && w.began.At <= received.At && w.firedOnlyFor(e) &&
+			receives(w.began.Watched.Specs[0], e) && c.showed(w.began.Watched.Specs[0], w.began.Watched.As, e, maxStamp)
 	})
 }
 
@@ -113,16 +113,16 @@ func (c veils) once(w *watch, allowed []due) {
 	spec, as := w.began.Watched.Specs[0], w.began.Watched.As
 	c.oneShot(w, oneShotRules{
 		mayHear: func(e history.Event) bool {
-			if told := e.Watched.Event; !isDue(allowed, told) {
+			if reported := e.Watched.Event; !isDue(allowed, reported) {
 				c.checked("I14 one-shot came back")
-				return c.showed(spec, as, told, e.Watched.Upper)
+				return c.showed(spec, as, reported, e.Watched.Upper)
 			}
 			return true
 		},
-		owes: func(after tree.Stamp, told history.Event) bool {
-			upTo, hidden := told.Watched.Stamp, uint64(0)
+		owes: func(after tree.Stamp, reported history.Event) bool {
+			upTo, hidden := reported.Watched.Stamp, uint64(0)
 			switch {
-			case c.stays(w, told):
+			case c.stays(w, reported):
 				// It fired as the change happened, whatever was hidden later.
 				c.checked("I11 one-shot stays")
 			case !c.tree.owes(spec, after, upTo):
@@ -131,13 +131,13 @@ func (c veils) once(w *watch, allowed []due) {
 				// Wherever its client came back, it could read the change.
 				hidden = c.hiddenLast(spec.Path, as, upTo)
 			}
-			owed := slices.ContainsFunc(allowed, func(d due) bool {
+			pending := slices.ContainsFunc(allowed, func(d due) bool {
 				return d.stamp > after && d.stamp <= upTo && d.stamp.Index() > hidden
 			})
-			if !owed {
+			if !pending {
 				c.checked("I14 one-shot hidden")
 			}
-			return owed
+			return pending
 		},
 	})
 }
@@ -148,8 +148,8 @@ const straying = time.Second
 // stays reports whether a client had one connection from the start of a watch until the watch was complete up to a
 // stamp: then nothing was resumed. The history shows when clients lose their connections, but not when a node falls
 // behind its kept changes.
-func (c veils) stays(w *watch, told history.Event) bool {
-	left := func(at time.Duration) bool { return at >= w.began.At-straying && at <= told.At }
+func (c veils) stays(w *watch, reported history.Event) bool {
+	left := func(at time.Duration) bool { return at >= w.began.At-straying && at <= reported.At }
 	return c.bounds.Keeps && !slices.ContainsFunc(slices.Concat(c.strayed[w.began.Who], c.strayed[""]), left)
 }
 
@@ -214,7 +214,7 @@ func (c veils) sort(w *watch) (allowed []due) {
 			if !w.matches(e) {
 				continue
 			}
-			name := "I14 told"
+			name := "I14 delivered"
 			if plain.Granted(list, tree.Read, w.began.Watched.As) {
 				allowed = withEvent(allowed, e)
 			} else {

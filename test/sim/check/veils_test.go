@@ -42,7 +42,7 @@ func veil() []history.Event {
 		moment++
 		h = append(h, history.Event{At: at(moment), Kind: kind, Who: "o1", Watched: &w})
 	}
-	hears := func(name string, index uint64, kind tree.EventKind, path string) {
+	receives := func(name string, index uint64, kind tree.EventKind, path string) {
 		add(history.WatchReceived, history.Watched{
 			Name: name, Event: tree.Event{Stamp: tree.StampAt(index, 2), Kind: kind, Path: path},
 		})
@@ -53,19 +53,19 @@ func veil() []history.Event {
 		})
 	}
 	begins("ann", 10, tree.WatchRecursive, VeiledPath, ann)
-	hears("ann", 11, tree.EntryCreated, path)
-	hears("ann", 12, tree.DataChanged, path)
-	hears("ann", 13, tree.DataChanged, path)
-	hears("ann", 13, tree.DataChanged, path)
-	hears("ann", 15, tree.EntryDeleted, path)
+	receives("ann", 11, tree.EntryCreated, path)
+	receives("ann", 12, tree.DataChanged, path)
+	receives("ann", 13, tree.DataChanged, path)
+	receives("ann", 13, tree.DataChanged, path)
+	receives("ann", 15, tree.EntryDeleted, path)
 	add(history.WatchProgress, history.Watched{Name: "ann", Stamp: end(15)})
 	begins("nobody", 10, tree.WatchRecursive, VeiledPath, nil)
-	hears("nobody", 13, tree.DataChanged, path)
+	receives("nobody", 13, tree.DataChanged, path)
 	add(history.WatchProgress, history.Watched{Name: "nobody", Stamp: end(15)})
 	// "data" receives no hidden event, and then the second set of 13.
 	begins("data", 11, tree.WatchData, path, nil)
 	add(history.WatchProgress, history.Watched{Name: "data", Stamp: end(12)})
-	hears("data", 13, tree.DataChanged, path)
+	receives("data", 13, tree.DataChanged, path)
 	// "back" was away at that change, and comes back when it is hidden again. Its end is hidden as well.
 	begins("back", 11, tree.WatchData, path, nil)
 	h = append(h, history.Event{At: at(moment + 0.5), Kind: history.ConnectionChanged, Who: "o1"})
@@ -74,7 +74,7 @@ func veil() []history.Event {
 	moment += 2
 	begins("stays", 11, tree.WatchData, path, nil)
 	add(history.WatchProgress, history.Watched{Name: "stays", Stamp: end(12)})
-	hears("stays", 13, tree.DataChanged, path)
+	receives("stays", 13, tree.DataChanged, path)
 	add(history.WatchProgress, history.Watched{Name: "stays", Stamp: end(14)})
 	// "late" waits for an entry that it may not read at first, and comes back when it may.
 	begins("late", 10, tree.WatchExists, path, nil)
@@ -83,12 +83,12 @@ func veil() []history.Event {
 	})
 	// "beside" is a lasting watch of the client of "late", whose event it receives.
 	begins("beside", 10, tree.WatchRecursive, VeiledPath, nil)
-	hears("beside", 11, tree.EntryCreated, path)
-	hears("beside", 13, tree.DataChanged, path)
+	receives("beside", 11, tree.EntryCreated, path)
+	receives("beside", 13, tree.DataChanged, path)
 	add(history.WatchProgress, history.Watched{Name: "beside", Stamp: end(15)})
 	begins("children", 10, tree.WatchPersistent, VeiledPath, nil)
-	hears("children", 11, tree.ChildrenChanged, VeiledPath)
-	hears("children", 15, tree.ChildrenChanged, VeiledPath)
+	receives("children", 11, tree.ChildrenChanged, VeiledPath)
+	receives("children", 15, tree.ChildrenChanged, VeiledPath)
 	add(history.WatchProgress, history.Watched{Name: "children", Stamp: end(15)})
 	return h
 }
@@ -100,7 +100,7 @@ func TestVeils(t *testing.T) {
 		t.Fatalf("a history in which nothing is wrong: %v", good.Violations)
 	}
 	for _, name := range []string{
-		"I11 veiled", "I13 before veiled", "I14 told veiled", "I14 hidden veiled", "I11 one-shot veiled",
+		"I11 veiled", "I13 before veiled", "I14 delivered veiled", "I14 hidden veiled", "I11 one-shot veiled",
 		"I11 one-shot waits veiled", "I14 one-shot hidden veiled", "I14 one-shot came back veiled",
 		"I11 one-shot stays veiled",
 	} {
@@ -109,7 +109,7 @@ func TestVeils(t *testing.T) {
 		}
 	}
 	type events = []history.Event
-	told := func(name string, n int, index uint64, kind tree.EventKind, path string) func(events) events {
+	reported := func(name string, n int, index uint64, kind tree.EventKind, path string) func(events) events {
 		return func(h events) events {
 			i := nth(h, name, n)
 			e := h[i]
@@ -127,34 +127,34 @@ func TestVeils(t *testing.T) {
 		name, invariant string
 		plant           func(events) events
 	}{
-		{"told of an entry that it may not read", "I14", told("nobody", 1, 11, tree.EntryCreated, path)},
-		{"told of data that it may not read", "I14", told("nobody", 1, 12, tree.DataChanged, path)},
-		{"told of the end of what it may not read", "I14", told("nobody", 2, 15, tree.EntryDeleted, path)},
-		{"told of a set before it was let in", "I11", told("nobody", 1, 13, tree.DataChanged, path)},
-		{"told of a change of a list", "I11", told("ann", 5, 14, tree.DataChanged, path)},
-		{"not told of what it may read", "I11", drop("ann", 2)},
-		{"not told of what all may read by then", "I11", drop("nobody", 1)},
+		{"sent an entry that it may not read", "I14", reported("nobody", 1, 11, tree.EntryCreated, path)},
+		{"sent data that it may not read", "I14", reported("nobody", 1, 12, tree.DataChanged, path)},
+		{"sent the end of an entry that it may not read", "I14", reported("nobody", 2, 15, tree.EntryDeleted, path)},
+		{"sent a set from before it got the permission", "I11", reported("nobody", 1, 13, tree.DataChanged, path)},
+		{"sent a change of a list", "I11", reported("ann", 5, 14, tree.DataChanged, path)},
+		{"not sent what it may read", "I11", drop("ann", 2)},
+		{"not sent what all may read by then", "I11", drop("nobody", 1)},
 		{"children judged by the child's list", "I11", drop("children", 1)},
-		{"a one-shot is told what is hidden", "I14", told("data", 1, 12, tree.DataChanged, path)},
-		{"a one-shot is told twice", "I11", told("data", 2, 13, tree.DataChanged, path)},
-		{"a one-shot is told of nothing", "I11", told("data", 1, 14, tree.DataChanged, path)},
-		{"a one-shot is not told of what it may read until the end", "I11", func(h events) events {
+		{"a one-shot is sent a hidden event", "I14", reported("data", 1, 12, tree.DataChanged, path)},
+		{"a one-shot is sent two events", "I11", reported("data", 2, 13, tree.DataChanged, path)},
+		{"a one-shot is sent an event that it does not match", "I11", reported("data", 1, 14, tree.DataChanged, path)},
+		{"a one-shot is not sent what it may read until the end", "I11", func(h events) events {
 			h[nth(h, "data", 2)].Kind = history.WatchProgress
 			h[nth(h, "data", 2)].Watched = &history.Watched{Name: "data", Stamp: end(13)}
 			return h
 		}},
-		{"a one-shot that stays is not told of what is hidden again", "I11", drop("stays", 2)},
+		{"a one-shot that stays is not sent what is hidden again", "I11", drop("stays", 2)},
 		{"a one-shot comes back before it may read", "I14", func(h events) events {
 			h[nth(h, "late", 1)].Watched.Upper = end(12)
 			return h
 		}},
-		{"a one-shot is told of an end that its client has yet to reach", "I14", func(h events) events {
+		{"a one-shot is sent an end that its client has yet to reach", "I14", func(h events) events {
 			e := &h[nth(h, "late", 1)]
 			e.Watched.Event = tree.Event{Stamp: end(15), Kind: tree.EntryDeleted, Path: path}
 			i := nth(h, "beside", 1) // then no one-shot explains its event
 			return slices.Delete(h, i, i+1)
 		}},
-		{"a lasting watch is told what a one-shot of another client is owed", "I14", func(h events) events {
+		{"a lasting watch is sent the due event of another client's one-shot", "I14", func(h events) events {
 			for i := range h {
 				if h[i].Watched != nil && h[i].Watched.Name == "late" {
 					h[i].Who = "o2"

@@ -8,7 +8,7 @@ import (
 // reads checks I13 for reads of the watched part of the tree: a read shows the tree of its stamp, and the stamps of a
 // client with one request at a time never fall.
 func (c watches) reads() {
-	told := make(map[string]tree.Stamp)
+	reported := make(map[string]tree.Stamp)
 	for _, e := range c.views {
 		if e.Kind != history.Viewed {
 			continue
@@ -17,10 +17,10 @@ func (c watches) reads() {
 		if want := c.tree.at(e.Entry.Path, e.Entry.Stamp); !want.shows(e.Entry.Exists, e.Entry.Stat) {
 			c.misled(e, "I13", "at its stamp there was %v", want)
 		}
-		if e.Entry.Stamp < told[e.Who] {
-			c.misled(e, "I13", "told a stamp behind %v", told[e.Who])
+		if e.Entry.Stamp < reported[e.Who] {
+			c.misled(e, "I13", "told a stamp behind %v", reported[e.Who])
 		}
-		told[e.Who] = max(told[e.Who], e.Entry.Stamp)
+		reported[e.Who] = max(reported[e.Who], e.Entry.Stamp)
 	}
 }
 

@@ -114,8 +114,8 @@ func (l leaf) String() string {
 	return history.Leaf{Path: "an entry", Stat: l.stat}.String()
 }
 
-// standing returns the existing entries at a stamp, in the order of the paths.
-func (g *watchedTree) standing(stamp tree.Stamp) (all []history.Leaf) {
+// entriesAt returns the existing entries at a stamp, in the order of the paths.
+func (g *watchedTree) entriesAt(stamp tree.Stamp) (all []history.Leaf) {
 	for _, path := range slices.Sorted(maps.Keys(g.paths)) {
 		if l := g.at(path, stamp); l.there {
 			all = append(all, history.Leaf{Path: path, Stat: l.stat})
@@ -129,7 +129,7 @@ func (g *watchedTree) standing(stamp tree.Stamp) (all []history.Leaf) {
 func (c watches) states() {
 	for _, e := range c.treeChanges {
 		c.checked("I11 record")
-		want := c.tree.standing(end(e.Index))
+		want := c.tree.entriesAt(end(e.Index))
 		same := slices.EqualFunc(want, e.Grown.Entries, func(a, b history.Leaf) bool {
 			return a.Path == b.Path && leaf{there: true, stat: a.Stat}.shows(true, b.Stat)
 		})

@@ -62,7 +62,7 @@ func (c *cluster) Unstick(n string)     { c.with(func() { c.paused["stuck "+n]--
 
 // Held grows with every call: every broken link was hit.
 func (c *cluster) Held(string, string) (n int) {
-	c.with(func() { c.did["look"]++; n = c.did["look"] })
+	c.with(func() { c.did["observe"]++; n = c.did["observe"] })
 	return n
 }
 
@@ -87,8 +87,8 @@ func (c *cluster) Stop(n string) bool {
 	return c.Kill(n)
 }
 
-func (c *cluster) Stand(n string) func() bool {
-	c.with(func() { c.paused["process of "+n]++; c.did["stand"]++ })
+func (c *cluster) Suspend(n string) func() bool {
+	c.with(func() { c.paused["process of "+n]++; c.did["suspend"]++ })
 	return func() bool { c.with(func() { c.paused["process of "+n]-- }); return true }
 }
 
@@ -220,7 +220,7 @@ func TestLinks(t *testing.T) {
 				t.Errorf("fault %s is not one of links", f)
 			}
 			if second := i%2 == 1; f.Overlaps != second || second != (i > 0 && f.Caller == plan[i-1].Caller) {
-				t.Errorf("seed %d: fault %d does not belong to a pair: %s", seed, i+1, f)
+				t.Errorf("seed %d: fault %d is in no pair: %s", seed, i+1, f)
 			} else if second {
 				met[[2]Kind{plan[i-1].Kind, f.Kind}] = true
 			}
@@ -241,7 +241,7 @@ func TestRunNumbersThroughAllPlans(t *testing.T) {
 		c := newCluster()
 		Run(t.Context(), c, c, []Fault{{Kind: MuteClient}, {Kind: DeafClient}}, nil, []Fault{{Kind: LagToClient}})
 		for _, want := range []string{
-			"1: make c1 mute to ", "2: make c1 deaf to ", "3: delay what c1 hears of  by 0s",
+			"1: make c1 mute to ", "2: make c1 deaf to ", "3: delay messages to c1 from  by 0s",
 		} {
 			if !slices.Contains(c.texts, want) {
 				t.Errorf("%q is missing in %q", want, c.texts)
@@ -311,7 +311,7 @@ func (c *cluster) complete(t *testing.T) {
 	}
 	for _, what := range []string{
 		"choke n4:7402", "reset", "stop", "hand over", "slow", "full", "failing", "hung", "tear", "age", "empty",
-		"clock back", "clock forward", "flood", "double", "stand", "refuse", "dawdle", "cross", "near",
+		"clock back", "clock forward", "flood", "double", "suspend", "refuse", "dawdle", "cross", "near",
 		"end sessions", "extend", "add", "demote", "remove", "transfer",
 	} {
 		if c.did[what] == 0 {

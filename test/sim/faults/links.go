@@ -20,12 +20,12 @@ func beginLinks(f Fault, c Cluster, nodes []string) *broken {
 	case LagFromClient:
 		return slow(c, one, fmt.Sprintf("delay what %s sends to %s by %v", one, all, late.more), late, there)
 	case LagToClient:
-		return slow(c, one, fmt.Sprintf("delay what %s hears of %s by %v", one, all, late.more), late, back)
+		return slow(c, one, fmt.Sprintf("delay messages to %s from %s by %v", one, all, late.more), late, back)
 	case ReorderFromClient:
 		return slow(c, one, fmt.Sprintf("scatter what %s sends to %s by up to %v", one, all, f.scatter().scatter),
 			f.scatter(), there)
 	case ReorderToClient:
-		return slow(c, one, fmt.Sprintf("scatter what %s hears of %s by up to %v", one, all, f.scatter().scatter),
+		return slow(c, one, fmt.Sprintf("scatter messages to %s from %s by up to %v", one, all, f.scatter().scatter),
 			f.scatter(), back)
 	case MuteClient:
 		return cut(c, one, "make "+one+" mute to "+all, there)

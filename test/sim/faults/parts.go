@@ -122,19 +122,19 @@ func pause(c Cluster, hosts []string) *broken {
 // more often than any session's timeout lasts.
 func hiccups(lasting context.Context, f Fault, c Cluster, one string) *broken {
 	const interval = 500 * time.Millisecond
-	stands := interval + time.Duration((0.02+0.98*f.Size)*float64(interval)).Truncate(time.Millisecond)
-	every := stands + time.Second + time.Duration(f.Caller*float64(2*time.Second)).Truncate(time.Millisecond)
-	return meanwhileAt(one, fmt.Sprintf("have the process of %s stand for %v every %v", one, stands, every),
+	stops := interval + time.Duration((0.02+0.98*f.Size)*float64(interval)).Truncate(time.Millisecond)
+	every := stops + time.Second + time.Duration(f.Caller*float64(2*time.Second)).Truncate(time.Millisecond)
+	return meanwhileAt(one, fmt.Sprintf("suspend the process of %s for %v every %v", one, stops, every),
 		func() int {
-			stood := 0
-			for sleep(lasting, every-stands) {
-				run := c.Stand(one)
-				sleep(context.WithoutCancel(lasting), stands)
+			stopped := 0
+			for sleep(lasting, every-stops) {
+				run := c.Suspend(one)
+				sleep(context.WithoutCancel(lasting), stops)
 				if run() {
-					stood++
+					stopped++
 				}
 			}
-			return stood
+			return stopped
 		})
 }
 

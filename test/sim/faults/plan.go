@@ -208,9 +208,9 @@ func Acts(r *rand.Rand, nodes int) (ends, keeps []Fault) {
 	return ends, keeps
 }
 
-// Successions draws faults that tempt voters to depose a leader, or to stand at the same time, one of each kind. They
-// form a separate plan, like the faults of Links. The time between them is long enough that the checker can tell which
-// fault cost a leader.
+// Successions draws faults that tempt voters to depose a leader, or to campaign at the same time, one of each kind.
+// They form a separate plan, like the faults of Links. The time between them is long enough for the checker to
+// determine which fault cost a leader.
 func Successions(r *rand.Rand, nodes int) []Fault {
 	kinds := successions()
 	r.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })

@@ -47,8 +47,8 @@ type Processes interface {
 	Kill(node string) bool
 	Stop(node string) bool
 	Start(node string)
-	// Stand stops a node's process until run is called. run reports whether a process was stopped.
-	Stand(node string) (run func() bool)
+	// Suspend stops a node's process until run is called. run reports whether a process was stopped.
+	Suspend(node string) (run func() bool)
 	// HandOver reports whether the node has handed leadership over.
 	HandOver(node string) bool
 }

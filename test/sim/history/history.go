@@ -18,19 +18,19 @@ type Kind uint8
 
 // Kinds of events: first what clients know, then what nodes did, then faults.
 const (
-	// Opened: a client's open was answered. Asked is when it was sent, Until the promise.
+	// Opened: a client's open was answered. Sent is when it was sent, Until the promise.
 	Opened Kind = iota + 1
 	// Resumed: a client's resume was answered, with a new Attachment.
 	Resumed
-	// Touched: a node accepted a touch and answered it. Asked is when it was sent, Until the promise, 0 for none.
+	// Touched: a node accepted a touch and answered it. Sent is when it was sent, Until the promise, 0 for none.
 	Touched
 	// Promised: an SDK session's SafeUntil has changed to Until.
 	Promised
 	// Refused: the request Op was refused, or its call ended without an answer. Unknown is set unless the request
-	// certainly had no effect. Text is the reason. Asked is when it was sent.
+	// certainly had no effect. Text is the reason. Sent is when it was sent.
 	Refused
-	// CloseAsked: a client has sent a close, or has given the session back.
-	CloseAsked
+	// CloseSent: a client has sent a close, or has given the session back.
+	CloseSent
 	// Closed: a close was answered as done.
 	Closed
 	// LearntMoved: a client learnt that another connection has resumed the session.
@@ -43,24 +43,24 @@ const (
 	Silent
 	// Alive: at the end of the run the client holds the session to be alive, safe until Until; Text is its state.
 	Alive
-	// UpgradeAsked: a client has sent the upgrade of a local session.
-	UpgradeAsked
-	// Upgraded: a client learnt that its local session is global, with its Attachment. Asked is when it asked, 0 if it
-	// did not ask.
+	// UpgradeSent: a client has sent the upgrade of a local session.
+	UpgradeSent
+	// Upgraded: a client learnt that its local session is global, with its Attachment. Sent is when it sent the request, 0
+	// if it did not ask.
 	Upgraded
 	// LearntElsewhere: a client learnt that only the session's own node can know it (L6 unknown local sessions), and
-	// has given the session up.
+	// has released the session.
 	LearntElsewhere
-	// Wants: the client begins to try to be served, and goes on until the next Opened, Resumed, Touched or Promised of
+	// Wants: the client begins to try to be served, and continues until the next Opened, Resumed, Touched or Promised of
 	// Who with an Until ahead. Every client that is not silent records it when the last fault has ended.
 	Wants
-	// Shown: a read was answered, with Read or Certificate. Asked is when it was sent. A read that was refused is
+	// Shown: a read was answered, with Read or Certificate. Sent is when it was sent. A read that was refused is
 	// Refused.
 	Shown
 	// OnlyReads: an SDK session has become CONNECTED_READ_ONLY.
 	OnlyReads
 	// TookOver: a call of the client process Instance that deliberately takes the session over has ended, with any
-	// result. Asked is when it started.
+	// result. Sent is when it started.
 	TookOver
 
 	// AppliedOpen, AppliedMove and AppliedEnd: a node has applied a change.
@@ -83,7 +83,7 @@ const (
 	// effect any more.
 	NodeStopped
 	// AnswerReceived: the leader Who of Term has received the whole answer of Node to the heartbeat that it sent at
-	// Asked. Recorded from node.Observers.OnAnswer.
+	// Sent. Recorded from node.Observers.OnAnswer.
 	AnswerReceived
 	// Decided: the leader Who of Term decides that the session ID expires with Attachment: pop and mark of E3, before
 	// the proposal. Recorded from node.Observers.Expires.
@@ -93,7 +93,7 @@ const (
 	Leads
 	// Reset: all connections between Who and the host Text were reset. Bytes in flight were lost.
 	Reset
-	// Stalled: the process of node Who did not run from Asked until now.
+	// Stalled: the process of node Who did not run from Sent until now.
 	Stalled
 	// Refuses and Admits: from now on all dials of Who to the host Text fail at once, or no more.
 	Refuses
@@ -112,7 +112,7 @@ const (
 	// taken effect, or may still do so.
 	Wrote
 	WriteLost
-	// TreeRead: a read of the tree was answered, with Entry. Asked is when it was sent.
+	// TreeRead: a read of the tree was answered, with Entry. Sent is when it was sent.
 	TreeRead
 
 	// WatchBegan: a watch is in place, and receives changes above the stamp in Watched.
@@ -132,9 +132,9 @@ const (
 	// node.Observers.Tree, for the first node that applies the entry.
 	TreeChanged
 
-	// Called: a transaction of a client with many requests in flight has ended, with Call. Asked is when it started.
+	// Called: a transaction of a client with many requests in flight has ended, with Call. Sent is when it started.
 	Called
-	// Found: a read of such a client was answered, with Entry. Asked is when it was sent.
+	// Found: a read of such a client was answered, with Entry. Sent is when it was sent.
 	Found
 	// Committed: the entry of the log at Index, with Ledger. Recorded once, for the first node that applies the entry.
 	Committed
@@ -151,17 +151,17 @@ const (
 	// Stored: the resource at Path has accepted a write with Token. Fenced: it has refused a write.
 	Stored
 	Fenced
-	// FenceChecked: the cluster has answered whether Token belongs to the current holder. Asked is when the request was
+	// FenceChecked: the cluster has answered whether Token is the current holder's. Sent is when the request was
 	// sent.
 	FenceChecked
 	// QueueRead: the queue of waiters at Path was read, long after the last fault.
 	QueueRead
-	// Broke: a client removed the entry of the call Name, whose token was Token. Asked is when it asked. Text is why
-	// the outcome is unknown.
+	// Broke: a client removed the entry of the call Name, whose token was Token. Sent is when it sent the request. Text is
+	// why the outcome is unknown.
 	Broke
-	// Froze: the client process Who did no work from Asked until now.
+	// Froze: the client process Who did no work from Sent until now.
 	Froze
-	// Used: a call of a recipe has ended, with Use. Asked is when it started. Text is why it failed, and Unknown is
+	// Used: a call of a recipe has ended, with Use. Sent is when it started. Text is why it failed, and Unknown is
 	// then set if it may have taken effect.
 	Used
 	// FreezeBegan: node Who has applied the entry at Index, after which the cluster is frozen for Timeout (Y3 freeze).
@@ -169,10 +169,10 @@ const (
 	FreezeBegan
 	Thawed
 	// Killed: an operator's request to end session ID was answered, with Act. Index is the index of the entry that
-	// ended it. Asked is when it was sent.
+	// ended it. Sent is when it was sent.
 	Killed
 	// Extended: an operator's request to keep session ID for Timeout was answered, with Act; 0 cancels an extension.
-	// Asked is when it was sent. Each request of a run has a different time.
+	// Sent is when it was sent. Each request of a run has a different time.
 	Extended
 	// Kept: node Who has applied the entry at Index, after which it keeps session ID until the log clock reads Until,
 	// for Timeout from then; 0 for no longer (Y4 extension). ApplyDelay is set.
@@ -183,22 +183,22 @@ const (
 	// "voter", in Text. Changed: an operator learnt that it is "added" or "removed", or is an "observer".
 	Wanted
 	Changed
-	// Listed: an operator got the leader's list of Members. Asked is when the request was sent.
+	// Listed: an operator got the leader's list of Members. Sent is when the request was sent.
 	Listed
 	// ConnectionChanged: the watching client Who has lost or changed its connection, as Text says. Without Who, a node
 	// has installed a snapshot, and its clients' watches continued as after a lost connection.
 	ConnectionChanged
 	// BudgetExhausted: Budget refused the client Who, or Who has the maximum number of requests in flight.
-	// BudgetReleased: Who has released what it used of Budget. BudgetAvailable: Budget has served Who again. Asked is
+	// BudgetReleased: Who has released what it used of Budget. BudgetAvailable: Budget has served Who again. Sent is
 	// when the request was sent. BudgetAbandoned: Who has lost its session, and uses Budget no more.
 	BudgetExhausted
 	BudgetReleased
 	BudgetAvailable
 	BudgetAbandoned
 	// Probed: the request Op of a client that holds little was answered, a write if Op is 0. Text is why it failed.
-	// Asked is when it was sent.
+	// Sent is when it was sent.
 	Probed
-	// BackedUp: an operator has a backup of node Who, whose newest entry is at Index, with Backup. Asked is when it was
+	// BackedUp: an operator has a backup of node Who, whose newest entry is at Index, with Backup. Sent is when it was
 	// requested.
 	BackedUp
 )
@@ -279,8 +279,8 @@ type Event struct {
 	// log.
 	Local   bool
 	Timeout time.Duration
-	// Asked is when the request or heartbeat was sent, Until when the promise ends; 0 for none.
-	Asked, Until time.Duration
+	// Sent is when the request or heartbeat was sent, Until when the promise ends; 0 for none.
+	Sent, Until time.Duration
 	// Index and Term are the applied entry's.
 	Index, Term uint64
 	// ApplyDelay is how much later than At a node that applies slowly shows that it has applied the entry. Its learner
@@ -347,8 +347,8 @@ func Line(e Event) string {
 	if e.Timeout != 0 {
 		fmt.Fprintf(&b, " timeout %v", e.Timeout)
 	}
-	if e.Asked != 0 {
-		fmt.Fprintf(&b, " sent %.4fs", e.Asked.Seconds())
+	if e.Sent != 0 {
+		fmt.Fprintf(&b, " sent %.4fs", e.Sent.Seconds())
 	}
 	if e.Until != 0 {
 		fmt.Fprintf(&b, " safe until %.4fs", e.Until.Seconds())

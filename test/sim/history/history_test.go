@@ -31,7 +31,7 @@ func TestRecorderTellsTheStoryOfOneSession(t *testing.T) {
 		r := NewRecorder()
 		r.Add(
 			Event{
-				Kind: Opened, Who: "c1", ID: 1, Attachment: 7, Asked: 1,
+				Kind: Opened, Who: "c1", ID: 1, Attachment: 7, Sent: 1,
 				Until: r.Since(time.Now().Add(3 * time.Second)),
 			},
 		)
@@ -63,26 +63,26 @@ func TestRecorderTellsTheStoryOfOneSession(t *testing.T) {
 func TestStoryIsShort(t *testing.T) {
 	at := func(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
 	events := []Event{
-		{At: at(1), Kind: AnswerReceived, Who: "n1", Node: 1, Term: 2, Asked: at(1)},
+		{At: at(1), Kind: AnswerReceived, Who: "n1", Node: 1, Term: 2, Sent: at(1)},
 		{At: at(2), Kind: FaultBegan, Text: "over before"},
 		{At: at(3), Kind: FaultEnded, Text: "over before"},
-		{At: at(3), Kind: AnswerReceived, Who: "n2", Node: 2, Term: 3, Asked: at(3)},
+		{At: at(3), Kind: AnswerReceived, Who: "n2", Node: 2, Term: 3, Sent: at(3)},
 		{At: at(4), Kind: FaultBegan, Text: "cut n3"},
 		{
 			At: at(10), Kind: AppliedOpen, Who: "n2", Node: 2, ID: 1, Attachment: 7, Index: 5, Term: 3,
 			Timeout: time.Second,
 		},
-		{At: at(10), Kind: AnswerReceived, Who: "n2", Node: 2, Term: 3, Asked: at(10)},
+		{At: at(10), Kind: AnswerReceived, Who: "n2", Node: 2, Term: 3, Sent: at(10)},
 		{
 			At: at(10.5), Kind: AppliedOpen, Who: "n1", Node: 2, ID: 1, Attachment: 7, Index: 5, Term: 3,
 			Timeout: time.Second,
 		},
-		{At: at(11), Kind: Touched, Who: "c1", ID: 1, Attachment: 7, Asked: at(11)},
+		{At: at(11), Kind: Touched, Who: "c1", ID: 1, Attachment: 7, Sent: at(11)},
 		{At: at(11.5), Kind: AppliedOpen, Who: "n1", Node: 1, ID: 2, Attachment: 8, Index: 6, Term: 3},
-		{At: at(12), Kind: Touched, Who: "c1", ID: 1, Attachment: 7, Asked: at(12)},
-		{At: at(13), Kind: Touched, Who: "c1", ID: 1, Attachment: 7, Asked: at(13)},
+		{At: at(12), Kind: Touched, Who: "c1", ID: 1, Attachment: 7, Sent: at(12)},
+		{At: at(13), Kind: Touched, Who: "c1", ID: 1, Attachment: 7, Sent: at(13)},
 		{At: at(14), Kind: FaultEnded, Text: "cut n3"},
-		{At: at(15), Kind: AnswerReceived, Who: "n3", Node: 2, Term: 4, Asked: at(15)},
+		{At: at(15), Kind: AnswerReceived, Who: "n3", Node: 2, Term: 4, Sent: at(15)},
 		{
 			At: at(20), Kind: AppliedEnd, Who: "n2", Node: 2, ID: 1, Attachment: 7, Index: 9, Term: 4,
 			Timeout: time.Second, Cause: session.CauseExpired,
@@ -114,6 +114,6 @@ func TestStoryIsShort(t *testing.T) {
 	}
 	if got, want := Story(events, 0), "fault begins: too late"; !strings.Contains(got, want) ||
 		strings.Contains(got, "touched") {
-		t.Errorf("the story of nobody is\n%s\nwant %q in it and no touches", got, want)
+		t.Errorf("the story of an unknown id is\n%s\nwant %q in it and no touches", got, want)
 	}
 }

@@ -52,7 +52,7 @@ type Call struct {
 
 // String returns the request and its answer.
 func (c *Call) String() string {
-	text := fmt.Sprintf("#%d%s: %v", c.Tag, asked(c.Transaction), c.Fate)
+	text := fmt.Sprintf("#%d%s: %v", c.Tag, sent(c.Transaction), c.Fate)
 	if c.Fate == Answered {
 		text += fmt.Sprintf(" %v", c.Result.Stamp)
 		if r := c.Result.Outcome.Refused; r != nil {
@@ -92,7 +92,7 @@ func (w Write) String() string {
 	if w.Void {
 		text += ", a void"
 	} else {
-		text += "," + asked(w.Transaction)
+		text += "," + sent(w.Transaction)
 	}
 	switch {
 	case w.Err != nil:
@@ -105,8 +105,8 @@ func (w Write) String() string {
 	return text
 }
 
-// asked returns a transaction's request, in short.
-func asked(x tree.Transaction) string {
+// sent returns a transaction's request, in short.
+func sent(x tree.Transaction) string {
 	var text strings.Builder
 	for _, c := range x.If {
 		fmt.Fprintf(&text, " if %s %d %d %d", c.Path, c.Property, c.Is, c.Value)

@@ -15,7 +15,7 @@ type Read struct {
 	// Seen is the highest index that the client had received by then.
 	Seen uint64
 	// Page: the read listed sessions: those with ids above After and up to Through, 0 for no upper bound. Otherwise it
-	// asked for the session of the event.
+	// sent for the session of the event.
 	Page           bool
 	After, Through session.ID
 	// Sessions are the sessions in the answer. A read of one session returns it, or a certificate, or that it is

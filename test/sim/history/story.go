@@ -19,16 +19,16 @@ type Mark struct {
 
 // Story returns the lines that explain the life of session id: its own events, and the faults, the starts and ends of
 // nodes, the changes of leader and the silences of its owner during its life. One line shows what all replicas did with
-// an entry. Of a row of touches and promises, only the first and the last are shown. Marks stand at their times. Id 0
+// an entry. Of a row of touches and promises, only the first and the last are shown. Marks are at their times. Id 0
 // returns all events without a session.
 func Story(events []Event, id session.ID, marks ...Mark) string {
-	t := teller{
+	t := storyteller{
 		id: id, from: -1, applied: make(map[deed]int), terms: make(map[uint64]bool), rows: make(map[string][]Event),
 		answers: make(map[session.Node]time.Duration),
 	}
 	t.span(events, marks)
 	for _, e := range events {
-		t.tell(e)
+		t.addEvent(e)
 	}
 	t.fold()
 	t.silence(t.till)
@@ -57,8 +57,8 @@ type line struct {
 	who []string
 }
 
-// teller makes a story of events that are sorted by time.
-type teller struct {
+// storyteller makes a story of events that are sorted by time.
+type storyteller struct {
 	id session.ID
 	// from and till bound the life of the session; a negative from is for the story of no session.
 	from, till time.Duration
@@ -81,7 +81,7 @@ const silent = 1500 * time.Millisecond
 
 // span finds when the life of the session started and ended. Entries that nodes apply again after a restart are no part
 // of it.
-func (t *teller) span(events []Event, marks []Mark) {
+func (t *storyteller) span(events []Event, marks []Mark) {
 	if t.id == 0 {
 		return
 	}
@@ -104,8 +104,8 @@ func (t *teller) span(events []Event, marks []Mark) {
 	}
 }
 
-// tell processes the next event.
-func (t *teller) tell(e Event) {
+// addEvent processes the next event.
+func (t *storyteller) addEvent(e Event) {
 	switch {
 	case e.Kind == AnswerReceived:
 		t.lead(e)
@@ -128,7 +128,7 @@ func (t *teller) tell(e Event) {
 }
 
 // before remembers the faults that have not ended when the life begins.
-func (t *teller) before(e Event) {
+func (t *storyteller) before(e Event) {
 	switch e.Kind { //nolint:exhaustive // the other kinds explain nothing later
 	case FaultBegan:
 		t.began = append(t.began, e)
@@ -138,22 +138,22 @@ func (t *teller) before(e Event) {
 }
 
 // overture adds the faults that were at work when the life began.
-func (t *teller) overture() {
+func (t *storyteller) overture() {
 	for _, b := range t.began {
 		t.lines = append(t.lines, line{at: b.At, text: Line(b)})
 	}
 	t.began = nil
 }
 
-func (t *teller) add(e Event) { t.lines = append(t.lines, line{at: e.At, text: Line(e)}) }
+func (t *storyteller) add(e Event) { t.lines = append(t.lines, line{at: e.At, text: Line(e)}) }
 
 // lead adds the first answer to a new leader. Of the leaders before the life it adds the newest.
-func (t *teller) lead(e Event) {
+func (t *storyteller) lead(e Event) {
 	if t.terms[e.Term] || t.from >= 0 && e.At > t.till {
 		return
 	}
 	t.terms[e.Term] = true
-	text := fmt.Sprintf("%11.4fs %-4s leads term %d", e.Asked.Seconds(), e.Who, e.Term)
+	text := fmt.Sprintf("%11.4fs %-4s leads term %d", e.Sent.Seconds(), e.Who, e.Term)
 	if t.from >= 0 && e.At < t.from {
 		if n := len(t.lines); n == 1 && !t.begun {
 			t.lines = t.lines[:0] // the newest leader before the life replaces an older one
@@ -161,11 +161,11 @@ func (t *teller) lead(e Event) {
 	} else {
 		t.begun = true
 	}
-	t.lines = append(t.lines, line{at: e.Asked, text: text})
+	t.lines = append(t.lines, line{at: e.Sent, text: text})
 }
 
 // silence adds the owner's silence when it has ended, if it was long enough.
-func (t *teller) silence(till time.Duration) {
+func (t *storyteller) silence(till time.Duration) {
 	from, ok := t.answers[t.owner]
 	if from = max(from, t.from); ok && t.owner != 0 && till-from > silent {
 		t.lines = append(
@@ -178,7 +178,7 @@ func (t *teller) silence(till time.Duration) {
 }
 
 // own adds an event of the session itself.
-func (t *teller) own(e Event) {
+func (t *storyteller) own(e Event) {
 	t.overture()
 	t.begun = true
 	switch {
@@ -194,7 +194,7 @@ func (t *teller) own(e Event) {
 }
 
 // replicated adds a deed once, with the moments at which other replicas made it.
-func (t *teller) replicated(e Event) {
+func (t *storyteller) replicated(e Event) {
 	d := deed{e.Kind, e.Index}
 	at, ok := t.applied[d]
 	if !ok {
@@ -214,7 +214,7 @@ func (t *teller) replicated(e Event) {
 }
 
 // fold ends the rows of touches and promises. It adds the first and the last event of each row.
-func (t *teller) fold() {
+func (t *storyteller) fold() {
 	for _, name := range slices.Sorted(maps.Keys(t.rows)) {
 		row := t.rows[name]
 		for i, e := range row {

@@ -112,7 +112,7 @@ func (n *Network) Choke(address string) {
 // Unchoke undoes one Choke.
 func (n *Network) Unchoke(address string) { n.free(func() { n.choked[address]-- }) }
 
-// Pause holds everything from and to a host back until Resume, which delivers it. The host itself goes on.
+// Pause holds everything from and to a host back until Resume, which delivers it. The host itself continues.
 func (n *Network) Pause(host string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 
 // progress shows how far a soak has come.
 type progress interface {
-	// follow calls look repeatedly until finished is closed.
-	follow(finished <-chan struct{}, look func() state)
+	// follow calls observe repeatedly until finished is closed.
+	follow(finished <-chan struct{}, observe func() state)
 }
 
 // newProgress returns a bar on a terminal, and lines elsewhere.
@@ -49,9 +49,9 @@ func each(interval time.Duration, finished <-chan struct{}, f func()) {
 
 type bar struct{ bar *progressbar.ProgressBar }
 
-func (b *bar) follow(finished <-chan struct{}, look func() state) {
+func (b *bar) follow(finished <-chan struct{}, observe func() state) {
 	each(barInterval, finished, func() {
-		s := look()
+		s := observe()
 		b.bar.Describe(fmt.Sprintf("%d failed, %.1f virtual hours", s.failures, s.virtual.Hours()))
 		_ = b.bar.Set(s.seeds) // a bar that cannot be drawn is no reason to stop
 	})
@@ -63,8 +63,8 @@ type lines struct {
 	seeds uint64
 }
 
-func (l *lines) follow(finished <-chan struct{}, look func() state) {
-	each(lineInterval, finished, func() { _, _ = fmt.Fprintln(l.w, look().line(l.seeds)) })
+func (l *lines) follow(finished <-chan struct{}, observe func() state) {
+	each(lineInterval, finished, func() { _, _ = fmt.Fprintln(l.w, observe().line(l.seeds)) })
 }
 
 // line returns the soak's progress and remaining time.

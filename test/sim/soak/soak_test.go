@@ -163,7 +163,7 @@ func TestSoakDemandsThatEverythingIsPutToTheTest(t *testing.T) {
 		delete(counts, what)
 		words := strings.TrimPrefix(strings.TrimPrefix(what, "snapshots "), "reads: ")
 		if err := s.verdict(t.Context()); !errors.Is(err, errFailed) || !strings.Contains(err.Error(), words) {
-			t.Errorf("without %s: got %v, want a complaint that names it", what, err)
+			t.Errorf("without %s: got %v, want an error that names it", what, err)
 		}
 		counts[what] = 1
 	}
