@@ -12,30 +12,30 @@ import (
 	"holdfast/tree"
 )
 
-// TestForeignEntriesBlockNobody: an entry whose name begins like a contender's, but that belongs to no contender, hides
+// TestForeignEntriesBlockNoContender: an entry whose name begins like a contender's, but that is of no contender, hides
 // no contender ahead of it: neither the holder from waiters, nor a leader from observers.
-func TestForeignEntriesBlockNobody(t *testing.T) {
+func TestForeignEntriesBlockNoContender(t *testing.T) {
 	whole.Run(t, func(c *whole.Cluster) {
 		ctx := context.Background()
 		cl := c.Client("app")
 		defer cl.Close()
 		s := c.Session(cl, 10*time.Second)
 		in := s.Tree()
-		strangers := func(all ...string) {
+		foreign := func(all ...string) {
 			for _, path := range all {
 				if _, err := in.Create(ctx, path, nil, client.CreateOptions{Parents: true}); err != nil {
 					c.T.Fatal(err)
 				}
 			}
 		}
-		strangers("/locks/a/lock-!", "/locks/a/lock-..........", "/locks/a/lock-0000000010!", "/leaders/candidate-!")
+		foreign("/locks/a/lock-!", "/locks/a/lock-..........", "/locks/a/lock-0000000010!", "/leaders/candidate-!")
 		m := recipes.NewLock(s, "/locks/a")
 		for range 3 {
 			held, err := m.Lock(ctx)
 			if err != nil {
 				c.T.Fatal(err)
 			}
-			strangers(held.Path()+"!", held.Path()+".bak")
+			foreign(held.Path()+"!", held.Path()+".bak")
 			if _, err = m.TryLock(ctx); !errors.Is(err, recipes.ErrBusy) {
 				c.T.Fatalf("a lock that is held by %s: %v", held.Path(), err)
 			}
@@ -50,7 +50,7 @@ func TestForeignEntriesBlockNobody(t *testing.T) {
 		}
 		e := recipes.NewElection(s, "/leaders")
 		if _, err := e.Leader(ctx); !errors.Is(err, recipes.ErrNoLeader) {
-			c.T.Errorf("nobody leads: %v", err)
+			c.T.Errorf("without a leader: %v", err)
 		}
 		seen := make(chan tree.Stamp, 1)
 		observing, stop := context.WithCancel(ctx)

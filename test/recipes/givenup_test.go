@@ -206,14 +206,14 @@ func TestTakeEndsAtItsClaim(t *testing.T) {
 		if err := q.Put(ctx, []byte("a")); err != nil {
 			c.T.Fatal(err)
 		}
-		taken, late := 0, 0
+		claimed, late := 0, 0
 		for patience := 12 * time.Millisecond; patience < 24*time.Millisecond; patience += 40 * time.Microsecond {
 			asking, cancel := context.WithTimeout(ctx, patience)
 			claim, err := q.Take(asking)
 			cancel()
 			switch {
 			case err == nil:
-				taken++
+				claimed++
 				if err = claim.Return(ctx); err != nil {
 					c.T.Fatal(err)
 				}
@@ -224,14 +224,14 @@ func TestTakeEndsAtItsClaim(t *testing.T) {
 				c.T.Fatalf("with a patience of %v: %v", patience, err)
 			}
 		}
-		if taken == 0 || late == 0 {
-			c.T.Errorf("%d calls came in time, and %d too late: the test proves nothing", taken, late)
+		if claimed == 0 || late == 0 {
+			c.T.Errorf("%d calls came in time, and %d too late: the test proves nothing", claimed, late)
 		}
 	})
 }
 
-// TestWatchOfAReadThatIsGivenUp: nodes keep no watch that was set by a read whose caller had given up. Guards of short
-// holds are such callers, and the entries of locks are gone for good: their watches would never fire.
+// TestWatchOfAReadThatIsGivenUp: nodes keep no watch that was set by a read whose caller had given up. Watchers of
+// short holds are such callers, and the entries of locks are gone for good: their watches would never fire.
 func TestWatchOfAReadThatIsGivenUp(t *testing.T) {
 	whole.Run(t, func(c *whole.Cluster) {
 		cl := c.Client("app")
@@ -251,10 +251,10 @@ func TestWatchOfAReadThatIsGivenUp(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		if left := c.Sum("holdfast_tree_watches"); left != 0 {
-			c.T.Errorf("nodes keep %d watches of nobody", left)
+			c.T.Errorf("nodes keep %d watches without a client", left)
 		}
-		if asked := c.Sum("holdfast_client_tree_reads_total"); answered == 0 || asked <= answered {
-			c.T.Errorf("nodes were asked %d times, and callers waited for %d answers: the test proves nothing", asked, answered)
+		if reads := c.Sum("holdfast_client_tree_reads_total"); answered == 0 || reads <= answered {
+			c.T.Errorf("nodes got %d reads, and callers waited for %d answers: the test proves nothing", reads, answered)
 		}
 	})
 }

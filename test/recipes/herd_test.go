@@ -30,46 +30,46 @@ type recipe struct {
 	name string
 	// line is the entry above the contenders.
 	line string
-	// take waits for a grant, and returns a function that gives it up.
-	take func(ctx context.Context, s *client.Session) (give func(context.Context) error, err error)
+	// acquire waits for a grant, and returns a function that releases it.
+	acquire func(ctx context.Context, s *client.Session) (release func(context.Context) error, err error)
 	// Bounds of the cost of a hand-over: events for waiters, writes and reads.
 	events, writes, reads int
 }
 
-// taken returns a function that gives a grant up.
-func taken[T any](grant T, err error, give func(T, context.Context) error) (func(context.Context) error, error) {
+// grantOf returns a function that releases a grant.
+func grantOf[T any](grant T, err error, release func(T, context.Context) error) (func(context.Context) error, error) {
 	if err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context) error { return give(grant, ctx) }, nil
+	return func(ctx context.Context) error { return release(grant, ctx) }, nil
 }
 
-// inLine are the recipes whose callers wait in a line. A hand-over is one write, the release, one event, and two reads
-// of the next contender: that no contender is left before it, and that its own entry still exists. A contender without
-// readers ahead at its arrival never searches for them again. A permit of a semaphore costs one write more, which
-// acquires it, one event more, of that write, and the reads for both. The guard of a place may be too late to remove
-// its watch before its own entry goes: one event more.
-func inLine() []recipe {
+// queueing are the recipes whose callers wait in a queue. A hand-over is one write, the release, one event, and two
+// reads of the next contender: that no contender is left before it, and that its own entry still exists. A contender
+// without readers ahead at its arrival never searches for them again. A permit of a semaphore costs one write more,
+// which acquires it, one event more, of that write, and the reads for both. The watcher of an entry may be too late to
+// remove its watch before its own entry goes: one event more.
+func queueing() []recipe {
 	return []recipe{
 		{
 			name: "lock", line: "/lock", events: 1, writes: 1, reads: 2,
-			take: func(ctx context.Context, s *client.Session) (func(context.Context) error, error) {
+			acquire: func(ctx context.Context, s *client.Session) (func(context.Context) error, error) {
 				h, err := recipes.NewLock(s, "/lock").Lock(ctx)
-				return taken(h, err, (*recipes.Hold).Unlock)
+				return grantOf(h, err, (*recipes.Hold).Unlock)
 			},
 		},
 		{
 			name: "election", line: "/election", events: 1, writes: 1, reads: 2,
-			take: func(ctx context.Context, s *client.Session) (func(context.Context) error, error) {
+			acquire: func(ctx context.Context, s *client.Session) (func(context.Context) error, error) {
 				l, err := recipes.NewElection(s, "/election").Campaign(ctx, nil)
-				return taken(l, err, (*recipes.Leadership).Resign)
+				return grantOf(l, err, (*recipes.Leadership).Resign)
 			},
 		},
 		{
 			name: "semaphore", line: "/semaphore/queue", events: 3, writes: 2, reads: 6,
-			take: func(ctx context.Context, s *client.Session) (func(context.Context) error, error) {
+			acquire: func(ctx context.Context, s *client.Session) (func(context.Context) error, error) {
 				p, err := recipes.NewSemaphore(s, "/semaphore", 1).Acquire(ctx)
-				return taken(p, err, (*recipes.Permit).Release)
+				return grantOf(p, err, (*recipes.Permit).Release)
 			},
 		},
 	}
@@ -83,7 +83,7 @@ var waiters = flag.Int("waiters", 300, "how many wait for one lock")
 // TestAReleaseWakesOne: each waiter has one watch, and a release wakes one of them, however many there are.
 func TestAReleaseWakesOne(t *testing.T) {
 	number := *waiters
-	for _, r := range inLine() {
+	for _, r := range queueing() {
 		t.Run(r.name, func(t *testing.T) {
 			whole.Run(t, func(cluster *whole.Cluster) {
 				c := &contention{Cluster: cluster, recipe: r, failed: make(chan error, number)}
@@ -102,7 +102,7 @@ func (c *contention) drain(number int) {
 			_ = cl.Close() // its errors have shown before
 		}
 	}()
-	give, err := c.recipe.take(ctx, all[0])
+	release, err := c.recipe.acquire(ctx, all[0])
 	if err != nil {
 		c.T.Fatal(err)
 	}
@@ -116,10 +116,10 @@ func (c *contention) drain(number int) {
 	time.Sleep(herdTimeout)
 	synctest.Wait()
 	waiting := c.spent()
-	if spare := waiting.watches - number; spare < 0 || spare > 2 { // the holder's, and one of the first in line
+	if spare := waiting.watches - number; spare < 0 || spare > 2 { // the holder's, and one of the first in the queue
 		c.T.Errorf("%d waiters and the holder have %d watches", number, waiting.watches)
 	}
-	if err = give(ctx); err != nil {
+	if err = release(ctx); err != nil {
 		c.T.Fatal(err)
 	}
 	c.turns.Wait()
@@ -135,7 +135,7 @@ func (c *contention) drain(number int) {
 			most.writes, most.reads)
 	}
 	if cost.watches > 0 {
-		c.T.Errorf("%d watches are left of nobody", cost.watches)
+		c.T.Errorf("%d watches are left without a client", cost.watches)
 	}
 	if cost.events < number || cost.writes < number {
 		c.T.Errorf("%d hand-overs cost %+v: something was not counted", number, cost)
@@ -144,11 +144,11 @@ func (c *contention) drain(number int) {
 
 // turn waits for a grant, and gives it up at once.
 func (c *contention) turn(ctx context.Context, s *client.Session) error {
-	give, err := c.recipe.take(ctx, s)
+	release, err := c.recipe.acquire(ctx, s)
 	if err != nil {
 		return err
 	}
-	return give(ctx)
+	return release(ctx)
 }
 
 // spent is the work of a cluster's nodes. The watches are the present ones.
@@ -165,7 +165,7 @@ func (s spent) since(before spent) spent {
 	return spent{s.watches, s.events - before.events, s.writes - before.writes, s.reads - before.reads}
 }
 
-// sessions opens sessions. Neighbours belong to different clients: for one client a node has one watch of an entry.
+// sessions opens sessions. Neighbours are of different clients: for one client a node has one watch of an entry.
 func (c *contention) sessions(number int) (all []*client.Session) {
 	const each = 1000
 	for i := range 2 + number/each {

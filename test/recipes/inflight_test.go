@@ -40,9 +40,9 @@ func unanswered(c *whole.Cluster, host string, f func() error) error {
 }
 
 // TestWritesOfRecipesAreAnswered: a client that fails requests in flight on a lost connection leaves no forgotten entry
-// in a line, and keeps no grant that was given up.
+// in a queue, and keeps no grant of a caller that gave up.
 func TestWritesOfRecipesAreAnswered(t *testing.T) {
-	for _, r := range inLine() {
+	for _, r := range queueing() {
 		t.Run(r.name, func(t *testing.T) {
 			whole.Run(t, func(c *whole.Cluster) {
 				ctx := context.Background()
@@ -50,19 +50,19 @@ func TestWritesOfRecipesAreAnswered(t *testing.T) {
 				defer cl.Close()
 				defer other.Close()
 				s, next := c.Session(cl, time.Minute), c.Session(other, time.Minute)
-				var give func(context.Context) error
+				var release func(context.Context) error
 				if err := unanswered(c, "app", func() (err error) {
-					give, err = r.take(ctx, s)
+					release, err = r.acquire(ctx, s)
 					return err
 				}); err != nil {
 					c.T.Fatal("taking: ", err)
 				}
-				if err := unanswered(c, "app", func() error { return give(ctx) }); err != nil {
+				if err := unanswered(c, "app", func() error { return release(ctx) }); err != nil {
 					c.T.Error("giving up: ", err)
 				}
 				patience, cancel := context.WithTimeout(ctx, time.Minute)
 				defer cancel()
-				if _, err := r.take(patience, next); err != nil {
+				if _, err := r.acquire(patience, next); err != nil {
 					c.T.Errorf("the next one, while the first session is %v: %v", s.State(), err)
 				}
 			})

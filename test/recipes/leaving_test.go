@@ -49,7 +49,7 @@ func TestThousandsGiveUpAtOnce(t *testing.T) {
 	})
 }
 
-// TestDoOfACallerThatIsCutOff: Do ends soon after its context, also while no node can be reached. The lock is given up
+// TestDoOfACallerThatIsCutOff: Do ends soon after its context, also while no node can be reached. The lock is released
 // as soon as a node can.
 func TestDoOfACallerThatIsCutOff(t *testing.T) {
 	whole.Run(t, func(c *whole.Cluster) {
@@ -79,7 +79,7 @@ func TestDoOfACallerThatIsCutOff(t *testing.T) {
 	})
 }
 
-// TestWorkThatDoesNotReturn: a grant under which work panics, or ends its goroutine, is given up, although its session
+// TestWorkThatDoesNotReturn: a grant under which work panics, or ends its goroutine, is released, although its session
 // lives on. The panic continues.
 func TestWorkThatDoesNotReturn(t *testing.T) {
 	type work func(context.Context, tree.Stamp) error
@@ -113,7 +113,7 @@ func TestWorkThatDoesNotReturn(t *testing.T) {
 					var over func() error
 					ended := make(chan any)
 					go func() {
-						defer func() { ended <- recover() }() // as servers do, which go on
+						defer func() { ended <- recover() }() // as servers do, which continue
 						err := r.do(ctx, s, func(working context.Context, _ tree.Stamp) error {
 							over = working.Err
 							end()

@@ -139,13 +139,13 @@ func wantFree(c *whole.Cluster, s *client.Session, path string) {
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	c.T.Errorf("somebody stands at %s still", path)
+	c.T.Errorf("entries are left at %s", path)
 }
 
 // TestHolderThatIsCutOff: the context of a holder that is cut off ends before another holds the lock. When the holder
 // is back, the hold is lost.
 func TestHolderThatIsCutOff(t *testing.T) {
-	for name, linger := range map[string]time.Duration{"no lock-delay": 0, "lock-delay": 20 * time.Second} {
+	for name, delay := range map[string]time.Duration{"no lock-delay": 0, "lock-delay": 20 * time.Second} {
 		t.Run(name, func(t *testing.T) {
 			whole.Run(t, func(c *whole.Cluster) {
 				ctx := context.Background()
@@ -153,7 +153,7 @@ func TestHolderThatIsCutOff(t *testing.T) {
 				defer one.Close()
 				defer two.Close()
 				s := c.Session(one, 10*time.Second)
-				held, err := recipes.NewLock(s, "/locks/a", recipes.WithLockDelay(linger)).Lock(ctx)
+				held, err := recipes.NewLock(s, "/locks/a", recipes.WithLockDelay(delay)).Lock(ctx)
 				if err != nil {
 					c.T.Fatal(err)
 				}
@@ -171,7 +171,7 @@ func TestHolderThatIsCutOff(t *testing.T) {
 				if working.Err() == nil || !held.SafeUntil().IsZero() {
 					c.T.Error("two work at a time")
 				}
-				if waited := time.Since(cut); waited < linger || waited > linger+15*time.Second {
+				if waited := time.Since(cut); waited < delay || waited > delay+15*time.Second {
 					c.T.Errorf("the next one held the lock after %v", waited)
 				}
 				if got.Token() <= held.Token() {
@@ -260,26 +260,26 @@ func TestLockThatIsBroken(t *testing.T) {
 	})
 }
 
-// TestWaiterThatIsBroken: an operator removes the entry of the second in line. When the holder has gone, the second
+// TestWaiterThatIsBroken: an operator removes the entry of the second waiter. When the holder has gone, the second
 // does not believe that it is first: the third holds the lock.
 func TestWaiterThatIsBroken(t *testing.T) {
-	for _, r := range inLine() {
+	for _, r := range queueing() {
 		t.Run(r.name, func(t *testing.T) {
 			whole.Run(t, func(c *whole.Cluster) {
 				ctx := context.Background()
 				cl := c.Client("app")
 				defer cl.Close()
 				type turn struct {
-					who  int
-					give func(context.Context) error
-					err  error
+					who     int
+					release func(context.Context) error
+					err     error
 				}
 				turns := make(chan turn, 3)
 				for i := range 3 {
 					s := c.Session(cl, 30*time.Second)
 					go func() {
-						give, err := r.take(ctx, s)
-						turns <- turn{i, give, err}
+						release, err := r.acquire(ctx, s)
+						turns <- turn{i, release, err}
 					}()
 					time.Sleep(time.Second)
 				}
@@ -293,7 +293,7 @@ func TestWaiterThatIsBroken(t *testing.T) {
 				if len(turns) > 0 && r.name != "semaphore" { // whose first waiter notices at once
 					c.T.Errorf("%d calls have ended before the holder has", len(turns))
 				}
-				if err := holder.give(ctx); err != nil {
+				if err := holder.release(ctx); err != nil {
 					c.T.Fatal(err)
 				}
 				for range 2 {
@@ -309,13 +309,12 @@ func TestWaiterThatIsBroken(t *testing.T) {
 	}
 }
 
-// waiting returns the first entry in a line that waits: behind the holder, which stands there as long as it holds, if
-// any does.
+// waiting returns the first waiter's entry in a queue, behind the holder's entry.
 func waiting(c *whole.Cluster, in *client.Tree, line string) string {
 	c.T.Helper()
 	page, err := in.ListPage(context.Background(), line, client.Listing{}, client.Linearizable())
 	if err != nil || len(page.Children) < 2 {
-		c.T.Fatalf("in line are %v: %v", page.Children, err)
+		c.T.Fatalf("queued are %v: %v", page.Children, err)
 	}
 	return tree.Join(line, page.Children[len(page.Children)-2].Name)
 }

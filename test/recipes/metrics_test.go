@@ -53,11 +53,11 @@ func counts(t *testing.T, from prometheus.Gatherer, recipe string) map[string]co
 
 // grantor is a recipe whose grants have one holder at a time.
 type grantor struct {
-	recipe string
-	take   func(ctx context.Context, s *client.Session, o recipes.Option) (give func(context.Context) error, err error)
+	recipe  string
+	acquire func(ctx context.Context, s *client.Session, o recipes.Option) (release func(context.Context) error, err error)
 }
 
-func give[T any](grant T, err error, how func(T, context.Context) error) (func(context.Context) error, error) {
+func release[T any](grant T, err error, how func(T, context.Context) error) (func(context.Context) error, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -68,19 +68,19 @@ func grantors() []grantor {
 	return []grantor{
 		{"lock", func(ctx context.Context, s *client.Session, o recipes.Option) (func(context.Context) error, error) {
 			g, err := recipes.NewLock(s, "/a", o).Lock(ctx)
-			return give(g, err, (*recipes.Hold).Unlock)
+			return release(g, err, (*recipes.Hold).Unlock)
 		}},
 		{"semaphore", func(ctx context.Context, s *client.Session, o recipes.Option) (func(context.Context) error, error) {
 			g, err := recipes.NewSemaphore(s, "/a", 1, o).Acquire(ctx)
-			return give(g, err, (*recipes.Permit).Release)
+			return release(g, err, (*recipes.Permit).Release)
 		}},
 		{"election", func(ctx context.Context, s *client.Session, o recipes.Option) (func(context.Context) error, error) {
 			g, err := recipes.NewElection(s, "/a", o).Campaign(ctx, nil)
-			return give(g, err, (*recipes.Leadership).Resign)
+			return release(g, err, (*recipes.Leadership).Resign)
 		}},
 		{"queue", func(ctx context.Context, s *client.Session, o recipes.Option) (func(context.Context) error, error) {
 			g, err := recipes.NewQueue(s, "/a", o).Take(ctx)
-			return give(g, err, (*recipes.Claim).Return)
+			return release(g, err, (*recipes.Claim).Return)
 		}},
 	}
 }
@@ -107,13 +107,13 @@ func waitAndHold(c *whole.Cluster, g grantor) {
 			c.T.Fatal(err)
 		}
 	}
-	first, err := g.take(ctx, s, recipes.WithObserver(m))
+	first, err := g.acquire(ctx, s, recipes.WithObserver(m))
 	if err != nil {
 		c.T.Fatal(err)
 	}
 	next := make(chan func(context.Context) error)
 	go func() {
-		second, failed := g.take(ctx, s, recipes.WithObserver(m))
+		second, failed := g.acquire(ctx, s, recipes.WithObserver(m))
 		if failed != nil {
 			c.T.Error(failed)
 		}
@@ -121,7 +121,7 @@ func waitAndHold(c *whole.Cluster, g grantor) {
 	}()
 	time.Sleep(10 * time.Second)
 	patience, cancel := context.WithTimeout(ctx, 5*time.Second)
-	if _, err = g.take(patience, s, recipes.WithObserver(m)); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err = g.acquire(patience, s, recipes.WithObserver(m)); !errors.Is(err, context.DeadlineExceeded) {
 		c.T.Errorf("without patience: %v", err)
 	}
 	cancel()
@@ -129,7 +129,7 @@ func waitAndHold(c *whole.Cluster, g grantor) {
 	if now["holdfast_recipe_holding"].value != 1 || now["holdfast_recipe_waiting"].value != 1 {
 		c.T.Errorf("one holds and one waits: %v", now)
 	}
-	if given := now["holdfast_recipe_wait_seconds given up"]; given.samples != 1 || given.value < 5 || given.value > 6 {
+	if w := now["holdfast_recipe_wait_seconds given up"]; w.samples != 1 || w.value < 5 || w.value > 6 {
 		c.T.Errorf("one gave up after 5 s: %v", now)
 	}
 	if err = first(ctx); err != nil {
@@ -143,7 +143,7 @@ func waitAndHold(c *whole.Cluster, g grantor) {
 	time.Sleep(time.Second)
 	now = counts(c.T, registry, g.recipe)
 	if now["holdfast_recipe_holding"].value != 0 || now["holdfast_recipe_waiting"].value != 0 {
-		c.T.Errorf("nobody holds or waits: %v", now)
+		c.T.Errorf("without holders and waiters: %v", now)
 	}
 	got := now["holdfast_recipe_wait_seconds granted"]
 	if got.samples != 2 || got.value < 15 || got.value > 16 {
@@ -157,7 +157,7 @@ func waitAndHold(c *whole.Cluster, g grantor) {
 		c.T.Errorf("the second held for 3 s until the end of its session: %v", now)
 	}
 	if err = second(ctx); err == nil {
-		c.T.Error("a grant of a session that was closed is given up")
+		c.T.Error("a grant of a session that was closed is released")
 	}
 }
 

@@ -26,7 +26,7 @@ func TestTakeWhileAnOperatorRemoves(t *testing.T) {
 		defer other.Close()
 		q := recipes.NewQueue(c.Session(cl, time.Minute), "/queue")
 		in := c.Session(other, time.Minute).Tree()
-		taken := make(map[string]int)
+		claims := make(map[string]int)
 		for after := time.Millisecond; after < 40*time.Millisecond; after += 200 * time.Microsecond {
 			if err := q.Put(ctx, []byte("first")); err != nil {
 				c.T.Fatal(err)
@@ -49,7 +49,7 @@ func TestTakeWhileAnOperatorRemoves(t *testing.T) {
 			if err != nil {
 				c.T.Fatalf("with an item that goes after %v: %v", after, err)
 			}
-			taken[string(claim.Data)]++
+			claims[string(claim.Data)]++
 			if err = <-removed; err != nil {
 				c.T.Fatal(err)
 			}
@@ -67,8 +67,8 @@ func TestTakeWhileAnOperatorRemoves(t *testing.T) {
 				c.T.Fatal(err)
 			}
 		}
-		if taken["first"] == 0 || taken["second"] == 0 {
-			c.T.Errorf("taken: %v: the test proves nothing", taken)
+		if claims["first"] == 0 || claims["second"] == 0 {
+			c.T.Errorf("claims: %v: the test proves nothing", claims)
 		}
 	})
 }
@@ -97,7 +97,7 @@ func TestWaiterOfALockCreatedAgain(t *testing.T) {
 		}()
 		time.Sleep(time.Second)
 		enter := tree.Create{Path: "/locks/a/lock-", Sequential: true, Kind: tree.Ephemeral}
-		anew, err := c.Session(other, time.Minute).Tree().Transact(ctx, tree.Transaction{Then: []tree.Op{
+		created, err := c.Session(other, time.Minute).Tree().Transact(ctx, tree.Transaction{Then: []tree.Op{
 			tree.DeleteTree{Path: "/locks/a"},
 			tree.Create{Path: "/locks/a", Kind: tree.Container},
 			enter, enter,
@@ -106,7 +106,7 @@ func TestWaiterOfALockCreatedAgain(t *testing.T) {
 		if err != nil {
 			c.T.Fatal(err)
 		}
-		if got, want := anew.Outcome.Ops[3].Path, strings.TrimSuffix(held.Path(), "0")+"1"; got != want {
+		if got, want := created.Outcome.Ops[3].Path, strings.TrimSuffix(held.Path(), "0")+"1"; got != want {
 			c.T.Fatalf("the entry of the other contender is %s, want %s: the test proves nothing", got, want)
 		}
 		if got := <-waits; got.hold != nil || !errors.Is(got.err, recipes.ErrBroken) {
@@ -146,11 +146,11 @@ func TestObserverGetsEachLeaderOnce(t *testing.T) {
 		if err != nil {
 			c.T.Fatal(err)
 		}
-		var heard []string
+		var received []string
 		go func() {
 			for l, err := range e.Observe(ctx) {
 				if err == nil {
-					heard = append(heard, fmt.Sprintf("%s %v", l.Value, l.Token == leads.Token()))
+					received = append(received, fmt.Sprintf("%s %v", l.Value, l.Token == leads.Token()))
 				}
 			}
 		}()
@@ -162,8 +162,8 @@ func TestObserverGetsEachLeaderOnce(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if want := []string{"a true", "b true"}; !slices.Equal(heard, want) {
-			c.T.Errorf("heard %q, want %q", heard, want)
+		if want := []string{"a true", "b true"}; !slices.Equal(received, want) {
+			c.T.Errorf("received %q, want %q", received, want)
 		}
 	})
 }

@@ -97,16 +97,16 @@ func TestElection(t *testing.T) {
 		defer watching.Close()
 		observer := recipes.NewElection(c.Session(watching, 10*time.Second), "/elections/a")
 		if _, err := observer.Leader(ctx); !errors.Is(err, recipes.ErrNoLeader) {
-			c.T.Errorf("before anybody campaigns: %v", err)
+			c.T.Errorf("before any campaign: %v", err)
 		}
-		var heard []string
+		var received []string
 		var observing sync.WaitGroup
 		observing.Go(func() {
 			for l, err := range observer.Observe(ctx) {
 				if err != nil {
 					break
 				}
-				heard = append(heard, string(l.Value))
+				received = append(received, string(l.Value))
 			}
 		})
 		s := c.Session(cl, 10*time.Second)
@@ -142,8 +142,8 @@ func TestElection(t *testing.T) {
 		for i := range 3 {
 			want = append(want, fmt.Sprint("leader ", i), fmt.Sprint("leader ", i, " is ready"))
 		}
-		if !slices.Equal(heard, want) {
-			c.T.Errorf("heard %q", heard)
+		if !slices.Equal(received, want) {
+			c.T.Errorf("received %q", received)
 		}
 	})
 }
@@ -178,8 +178,8 @@ func TestObserverBesideAForeignEntry(t *testing.T) {
 		cl := c.Client("app")
 		defer cl.Close()
 		s := c.Session(cl, 10*time.Second)
-		for _, stranger := range []string{"before", "later"} { // in the order of candidates' names
-			if _, err := s.Tree().Create(ctx, "/elections/a/"+stranger, nil, client.CreateOptions{Parents: true}); err != nil {
+		for _, foreign := range []string{"before", "later"} { // in the order of candidates' names
+			if _, err := s.Tree().Create(ctx, "/elections/a/"+foreign, nil, client.CreateOptions{Parents: true}); err != nil {
 				c.T.Fatal(err)
 			}
 		}
@@ -197,7 +197,7 @@ func TestObserverBesideAForeignEntry(t *testing.T) {
 			break
 		}
 		if n := c.Sum("holdfast_client_tree_reads_total") - before; n > 10 {
-			c.T.Errorf("an observer of nobody has cost %d reads", n)
+			c.T.Errorf("an observer without a leader has cost %d reads", n)
 		}
 	})
 }
@@ -321,7 +321,7 @@ func TestCounterCreatedAgain(t *testing.T) {
 		defer cl.Close()
 		n := recipes.NewCounter(c.Session(cl, 30*time.Second), "/count")
 		if sum, err := n.Add(context.WithValue(ctx, counting{}, true), 2); err != nil || sum != 3 {
-			c.T.Errorf("1 and 2 were counted since the number was made anew, and the sum is %d: %v", sum, err)
+			c.T.Errorf("1 and 2 were counted since the number was created again, and the sum is %d: %v", sum, err)
 		}
 	})
 }

@@ -57,7 +57,7 @@ func TestReadersShareAndWritersDoNot(t *testing.T) {
 	})
 }
 
-// TestReadersAndWriters: many of both, and never a writer beside anybody else.
+// TestReadersAndWriters: many of both, and never a writer beside another holder.
 func TestReadersAndWriters(t *testing.T) {
 	whole.Run(t, func(c *whole.Cluster) {
 		cl := c.Client("app")

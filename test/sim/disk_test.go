@@ -21,7 +21,7 @@ import (
 // of the former life's. After a kill, later work of the process does not reach its successor.
 type drive struct {
 	dir string // for the directories of all lives
-	// old is of the fault, and to the node's start. The two never run at the same time.
+	// old is used by the fault, and by the node's start. The two never run at the same time.
 	old olden
 
 	mu   sync.Mutex

@@ -199,14 +199,14 @@ func (d *double) stale(ctx context.Context, first, newest *holdfastv1.Token) {
 		&holdfastv1.ResumeSessionRequest{Token: first, Instance: d.instance + 2, Attempt: 1})
 	if err == nil {
 		d.w.failAbout(session.ID(first.GetSessionId()),
-			"M1: a process that had heard of attachment %d took it from one that had %d",
+			"M1: a process that knew attachment %d took it over from one that had %d",
 			first.GetAttachment(), newest.GetAttachment())
 		return
 	}
 	reported, moved := errors.AsType[*session.MovedError](wire.Domain(err))
 	if moved && (reported.Attachment < newest.GetAttachment() || reported.Instance != d.instance) {
 		d.w.failAbout(session.ID(first.GetSessionId()),
-			"M1: told that process %d has it with attachment %d, which process %d has with %d or above",
+			"M1: notified that process %d has it with attachment %d, which process %d has with %d or above",
 			reported.Instance, reported.Attachment, d.instance, newest.GetAttachment())
 	}
 	d.refused(history.Resume, first, sent, at, err)

@@ -54,20 +54,20 @@ func (w *world) judge(plan []faults.Fault) {
 	w.report.lived(w.record.Now(), events, r)
 	w.report.count(stats.Installed, w.logs.count("Installed remote snapshot"))
 	shown := make(map[session.ID]bool)
-	addEvent := func(id session.ID) {
+	log := func(id session.ID) {
 		if !shown[id] && len(shown) < storiesShown {
 			shown[id] = true
-			w.t.Logf("the story of session %s and of what went on around it:\n%s", id,
+			w.t.Logf("the story of session %s and of the events around it:\n%s", id,
 				history.Story(events, id, r.Marks(id)...))
 		}
 	}
 	for _, v := range r.Violations {
 		w.report.fail(v.String())
 		w.t.Errorf("seed %d: %s", w.seed, v)
-		addEvent(v.ID)
+		log(v.ID)
 	}
 	for _, id := range w.suspects {
-		addEvent(id)
+		log(id)
 	}
 	if w.t.Failed() || os.Getenv("SIM_LOG") != "" {
 		w.keep(plan, events)

@@ -23,11 +23,11 @@ const leastVoters = 3
 type roll struct {
 	mu sync.Mutex
 	// nodes are the nodes, by their number less one, up to the newest. guarded by mu
-	nodes []stoppedFor
+	nodes []memberState
 }
 
-// stoppedFor is the state of a node.
-type stoppedFor struct {
+// memberState is the state of a node.
+type memberState struct {
 	// member: the node is a member, with a vote or without. busy: it is being changed.
 	member, voter, busy bool
 	// gone: the node was removed, and is not started any more.
@@ -35,9 +35,9 @@ type stoppedFor struct {
 }
 
 func newRoll(founders int) *roll {
-	r := &roll{nodes: make([]stoppedFor, founders)}
+	r := &roll{nodes: make([]memberState, founders)}
 	for i := range r.nodes {
-		r.nodes[i] = stoppedFor{member: true, voter: true}
+		r.nodes[i] = memberState{member: true, voter: true}
 	}
 	return r
 }
@@ -84,7 +84,7 @@ func (r *roll) join(most int) (i int, ok bool) {
 	if len(r.nodes) >= most {
 		return 0, false
 	}
-	r.nodes = append(r.nodes, stoppedFor{busy: true})
+	r.nodes = append(r.nodes, memberState{busy: true})
 	return len(r.nodes) - 1, true
 }
 
@@ -119,7 +119,7 @@ func (r *roll) indexes() []int {
 	return all
 }
 
-func (r *roll) set(i int, s stoppedFor) {
+func (r *roll) set(i int, s memberState) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.nodes[i] = s
@@ -135,7 +135,7 @@ func (w *world) asks(what string, call func(ctx context.Context) error) <-chan s
 	return done
 }
 
-// awaitMember waits until the leader's list says what ok wants of a node; nil stands for no member.
+// awaitMember waits until the leader's list says what ok requires of a node; nil means no member.
 func (w *world) awaitMember(o *client.Client, what string, i int, ok func(*session.Member) bool) {
 	w.until(what, func(ctx context.Context) error {
 		all, err := o.MembersOfLeader(ctx)
@@ -182,7 +182,7 @@ func (w *world) Add(promote bool) (name string, done func() bool) {
 		if promote {
 			w.promote(o, i)
 		}
-		w.roll.set(i, stoppedFor{member: true, voter: promote})
+		w.roll.set(i, memberState{member: true, voter: promote})
 		return true
 	}
 }
@@ -213,7 +213,7 @@ func (w *world) Demote(one string) (name string, done func() bool) {
 		w.wants(history.Changed, i, observer)
 		sleep(context.Background(), lookEvery)
 		w.promote(o, i)
-		w.roll.set(i, stoppedFor{member: true, voter: true})
+		w.roll.set(i, memberState{member: true, voter: true})
 		return true
 	}
 }
@@ -232,9 +232,9 @@ func (w *world) Remove(one string, size float64) (name string, done func() bool)
 		<-sent
 		w.awaitMember(o, "the removal of "+name, i, func(m *session.Member) bool { return m == nil })
 		w.wants(history.Changed, i, removed)
-		w.roll.set(i, stoppedFor{busy: true})
+		w.roll.set(i, memberState{busy: true})
 		sleep(context.Background(), time.Duration(size*float64(10*time.Second)))
-		w.roll.set(i, stoppedFor{gone: true})
+		w.roll.set(i, memberState{gone: true})
 		w.retire(name)
 		return true
 	}

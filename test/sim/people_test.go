@@ -280,7 +280,7 @@ func (p *population) want() {
 		z.w.record.Add(history.Event{Kind: history.Wants, Who: z.name})
 	}
 	for _, x := range p.workers {
-		x.mustServe()
+		x.expectTurns()
 	}
 	p.rest()
 	for _, x := range p.strivers() {

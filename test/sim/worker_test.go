@@ -79,8 +79,8 @@ func (w *world) worker(name string, y *yard) *worker {
 	return x
 }
 
-// mustServe records that from now on all activities of the worker must come to an end.
-func (x *worker) mustServe() {
+// expectTurns records that from now on all activities of the worker must come to an end.
+func (x *worker) expectTurns() {
 	for _, path := range x.expected {
 		x.w.record.Add(history.Event{
 			Kind: history.Used, Who: x.name, Use: &history.Use{Path: path, Verb: check.ExpectTurn},
@@ -235,7 +235,7 @@ func (t *turn) finish(ctx context.Context, c *recipes.Claim) error {
 			return err
 		}
 		if ctx.Err() != nil {
-			return errors.Join(err, c.Return(ctx)) // the removal goes on
+			return errors.Join(err, c.Return(ctx)) // the removal continues
 		}
 		sleep(ctx, 100*time.Millisecond)
 	}

@@ -48,14 +48,14 @@ type world struct {
 	lives      map[string]*process      // guarded by mu; the present or last process of a node
 	clocks     map[string]time.Duration // guarded by mu; how far a node's wall clock is ahead
 	lost       bool                     // guarded by mu; a disk was emptied
-	stops      map[string]chan struct{} // guarded by mu; closed when the stopped process of a node goes on
+	stops      map[string]chan struct{} // guarded by mu; closed when the stopped process of a node continues
 	clockReads map[string]int           // guarded by mu; how often a node has read a wrong clock
 	lags       map[string]time.Duration // guarded by mu; how much longer a node takes to apply an entry
 	lagged     map[string]int           // guarded by mu; how many entries a node has applied late
 	ended      map[session.ID]struct{}  // guarded by mu; sessions whose end a node has applied
 	wake       chan struct{}            // guarded by mu; closed and replaced when ended grows
 	nears      chan struct{}            // guarded by mu; closed and replaced shortly before a fault
-	freeze     freezing                 // guarded by mu; the newest that an operator has asked for
+	freeze     freezing                 // guarded by mu; the newest freeze that an operator has requested
 	roll       *roll                    // nil where the members stay
 	extended   map[session.ID]bool      // guarded by mu; the sessions that an operator has asked to keep
 	guests     int                      // guarded by mu; the number of hosts for short-lived clients

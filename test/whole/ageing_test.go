@@ -250,7 +250,7 @@ func gauges(t *testing.T, web *http.Client, url string) map[string]float64 {
 	return all
 }
 
-// mayGrow lists the figures that may grow with a cluster's age, and how far. 0 stands for no bound here: at ten
+// mayGrow lists the figures that may grow with a cluster's age, and how far. 0 means no bound here: at ten
 // thousand entries a second an index reaches tree.MaxIndex after 446 years.
 var mayGrow = map[string]float64{
 	"holdfast_raft_term": 0, "holdfast_raft_commit_index": 0, "holdfast_applied_index": 0,

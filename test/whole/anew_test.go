@@ -18,21 +18,21 @@ import (
 	"holdfast/tree"
 )
 
-// onlooker records the events of a client without a session.
-type onlooker struct {
+// eventLog records the events of a client without a session.
+type eventLog struct {
 	mu       sync.Mutex
 	entries  []string // guarded by mu
 	sessions []string // guarded by mu
 }
 
-func (o *onlooker) note(list *[]string, what string) {
+func (o *eventLog) note(list *[]string, what string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	*list = append(*list, what)
 }
 
 // take returns the records since the last call.
-func (o *onlooker) take() (entries, sessions []string) {
+func (o *eventLog) take() (entries, sessions []string) {
 	synctest.Wait()
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -42,7 +42,7 @@ func (o *onlooker) take() (entries, sessions []string) {
 }
 
 // watch records changes below /app, and of sessions, until ctx ends.
-func (o *onlooker) watch(ctx context.Context, cl *client.Client) (done func()) {
+func (o *eventLog) watch(ctx context.Context, cl *client.Client) (done func()) {
 	var watching sync.WaitGroup
 	watching.Go(func() {
 		for e, err := range cl.Tree().Watch(ctx, "/app", tree.WatchRecursive) {
@@ -104,7 +104,7 @@ func TestANewClusterOnTheSameAddresses(t *testing.T) {
 			must(nil, s.Close(t.Context()))
 		}
 		write("/app/old")
-		var o onlooker
+		var o eventLog
 		defer o.watch(ctx, cl)()
 		defer cancel()
 		mirror, err := cl.Tree().Mirror(t.Context(), "/app")
@@ -117,7 +117,7 @@ func TestANewClusterOnTheSameAddresses(t *testing.T) {
 		}
 		time.Sleep(5 * time.Second)
 		if entries, sessions := o.take(); len(entries) < 20 || len(sessions) < 40 {
-			t.Fatalf("told: %q, %q", entries, sessions)
+			t.Fatalf("received %q, %q", entries, sessions)
 		}
 		before, stamp := cl.SeenIndex(), cl.SeenStamp()
 
@@ -130,7 +130,7 @@ func TestANewClusterOnTheSameAddresses(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		if entries, sessions := o.take(); !slices.Equal(entries, []string{"LOST true"}) ||
 			!slices.Equal(sessions, []string{"LOST true"}) {
-			t.Errorf("told: %q, %q, want one LOST each, because the cluster is another one", entries, sessions)
+			t.Errorf("received %q, %q, want one LOST each, because the cluster is another one", entries, sessions)
 		}
 		if cl.SeenIndex() >= before || cl.SeenStamp() >= stamp {
 			t.Errorf("the client has seen %d and %v, and had seen %d and %v of the former cluster: the test proves nothing",
@@ -146,7 +146,7 @@ func TestANewClusterOnTheSameAddresses(t *testing.T) {
 		entries, sessions := o.take()
 		if want := []string{"created /app", "created /app/new"}; !slices.Equal(entries, want) ||
 			!slices.Equal(sessions, []string{"opened", "ended"}) {
-			t.Errorf("told: %q, %q, want %q and a session", entries, sessions, want)
+			t.Errorf("received %q, %q, want %q and a session", entries, sessions, want)
 		}
 		asking, late := context.WithTimeout(t.Context(), 5*time.Second)
 		defer late()

@@ -49,7 +49,7 @@ func TestJ2AMemberCatchesUpBeforeItVotes(t *testing.T) {
 		f.awaitMember(cl, i, "the loss of its vote", observes)
 		f.lags(cl, i)
 		if now := f.leader(); now != leads {
-			t.Errorf("node %d led, and node %d leads: the second vote was given in another term", leads+1, now+1)
+			t.Errorf("node %d led, and node %d leads: the second vote was cast in another term", leads+1, now+1)
 		}
 	})
 }

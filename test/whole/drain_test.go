@@ -88,16 +88,16 @@ func TestDrain(t *testing.T) {
 		if err != nil || s.Owner() == node {
 			t.Errorf("open through the drained node: %v on node %d", err, s.Owner())
 		}
-		if status, told := f.healthz(i), f.draining(i); status != http.StatusServiceUnavailable || told != 1 {
-			t.Errorf("healthz answers %d, and draining is %d", status, told)
+		if status, reported := f.healthz(i), f.draining(i); status != http.StatusServiceUnavailable || reported != 1 {
+			t.Errorf("healthz answers %d, and draining is %d", status, reported)
 		}
 		was, err := admin.UndrainNode(t.Context(), at, node)
 		if !was || err != nil {
 			t.Errorf("undrain: %v, %v", was, err)
 		}
 		time.Sleep(time.Second)
-		if status, told := f.healthz(i), f.draining(i); status != http.StatusOK || told != 0 {
-			t.Errorf("healthz answers %d after undrain, and draining is %d", status, told)
+		if status, reported := f.healthz(i), f.draining(i); status != http.StatusOK || reported != 0 {
+			t.Errorf("healthz answers %d after undrain, and draining is %d", status, reported)
 		}
 		comer := f.client("back", at)
 		defer func() { _ = comer.Close() }()
@@ -123,7 +123,7 @@ func TestDrainIsRefused(t *testing.T) {
 		admin := f.client("admin", f.endpoints()...)
 		defer func() { _ = admin.Close() }()
 		if _, err := admin.DrainNode(t.Context(), f.peers[0].Client, 2, false); !errors.Is(err, session.ErrInvalid) {
-			t.Errorf("node 1 asked to drain node 2: %v", err)
+			t.Errorf("drain of node 2 through node 1: %v", err)
 		}
 		time.Sleep(2 * time.Second)
 		if _, err := admin.DrainNode(t.Context(), f.peers[0].Client, 1, false); err != nil {

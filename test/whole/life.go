@@ -80,7 +80,7 @@ func StopAll(tb testing.TB, all ...*Life) {
 	stopping.Wait()
 }
 
-// OnLoopback returns the configurations of a cluster on ports and directories that belong to the test.
+// OnLoopback returns the configurations of a cluster on ports and directories of the test.
 func OnLoopback(tb testing.TB, size int) []config.Config {
 	tb.Helper()
 	at, dir := loopback.Free(tb, 4*size), tb.TempDir()

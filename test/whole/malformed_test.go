@@ -17,21 +17,21 @@ import (
 	"holdfast/transport/dial"
 )
 
-// stranger is a client without the SDK, of a node that traces.
-type stranger struct {
+// rawClient is a client without the SDK, of a node that traces.
+type rawClient struct {
 	c  *whole.Cluster
 	s  *spans
 	to holdfastv1.SessionServiceClient
 }
 
-func newStranger(c *whole.Cluster, s *spans) *stranger {
+func newRawClient(c *whole.Cluster, s *spans) *rawClient {
 	conn, err := grpc.NewClient("passthrough:///"+c.Names[0]+":7400",
-		dial.DialOptions(dial.Options{Dial: c.Host("stranger").Dial})...)
+		dial.DialOptions(dial.Options{Dial: c.Host("raw").Dial})...)
 	if err != nil {
 		c.T.Fatal(err)
 	}
 	c.T.Cleanup(func() { conn.Close() })
-	return &stranger{c, s, holdfastv1.NewSessionServiceClient(conn)}
+	return &rawClient{c, s, holdfastv1.NewSessionServiceClient(conn)}
 }
 
 func request() *holdfastv1.OpenSessionRequest {
@@ -41,7 +41,7 @@ func request() *holdfastv1.OpenSessionRequest {
 }
 
 // opened checks that a request has opened a session, and that its span is below parent: empty for none.
-func (n *stranger) opened(what, parent string) {
+func (n *rawClient) opened(what, parent string) {
 	n.c.T.Helper()
 	found := n.s.trace("holdfast.open")
 	if got := found["holdfast.open"]; len(got) != 1 || len(found["holdfast.apply"]) != 3 {
@@ -54,7 +54,7 @@ func (n *stranger) opened(what, parent string) {
 }
 
 // unary opens a session by a call with headers.
-func (n *stranger) unary(what, parent string, headers ...string) {
+func (n *rawClient) unary(what, parent string, headers ...string) {
 	n.c.T.Helper()
 	ctx := metadata.NewOutgoingContext(context.Background(), metadata.MD{"traceparent": headers})
 	if _, err := n.to.OpenSession(ctx, request()); err != nil {
@@ -64,7 +64,7 @@ func (n *stranger) unary(what, parent string, headers ...string) {
 }
 
 // streamed opens a session by a message of a stream that lives on.
-func (n *stranger) streamed(to holdfastv1.SessionService_ConnectClient, what, parent string, seq uint64, trace []byte) {
+func (n *rawClient) streamed(to holdfastv1.SessionService_ConnectClient, what, parent string, seq uint64, trace []byte) {
 	n.c.T.Helper()
 	r := request()
 	open := &holdfastv1.Open{Seq: seq, Timeout: r.GetTimeout(), RequestId: r.GetRequestId()}
@@ -90,7 +90,7 @@ func TestMalformedTracesCountAsNone(t *testing.T) {
 	s := newSpans()
 	whole.RunSetup(t, whole.Setup{Spans: s.exporter}, func(c *whole.Cluster) {
 		s.t = c.T
-		n := newStranger(c, s)
+		n := newRawClient(c, s)
 		parent := theirs[3:35] + theirs[36:52]
 		n.unary("a trace", parent, theirs)
 		for what, header := range map[string]string{

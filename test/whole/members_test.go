@@ -53,7 +53,7 @@ func (f *fleet) memberSessions() int {
 	return sessions
 }
 
-// awaitMember waits until the members that the leader shows say what ok wants of a node: nil stands for no member.
+// awaitMember waits until the members that the leader shows say what ok requires of a node: nil means no member.
 func (f *fleet) awaitMember(cl *client.Client, i int, what string, ok func(*client.Member) bool) {
 	f.t.Helper()
 	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
@@ -106,8 +106,8 @@ func (f *fleet) removed(cl *client.Client, i int) {
 	f.stop(i)
 }
 
-// removedSoon is removed, of a member whose clients leave at once. The leader learns from the member that they have left,
-// and does not wait for the drain timeout of 10 s.
+// removedSoon is removed, of a member whose clients leave at once. The leader learns from the member that they have
+// left, and does not wait for the drain timeout of 10 s.
 func (f *fleet) removedSoon(cl *client.Client, i int) {
 	f.t.Helper()
 	begun := time.Now()
@@ -120,7 +120,7 @@ func (f *fleet) removedSoon(cl *client.Client, i int) {
 // kept checks that the crowd has lost nothing, and ends it.
 func (c *crowd) kept(created int, gap, least time.Duration) {
 	c.t.Logf("%d sessions: the longest time without a promise was %v, the least that was left of one %v; %d watches "+
-		"heard %d events each, %d locks were held", len(c.sessions), gap, least, len(c.heard), created, len(c.holds))
+		"received %d events each, %d locks were held", len(c.sessions), gap, least, len(c.received), created, len(c.holds))
 	if gap > 0 {
 		c.t.Errorf("a session was without a promise for %v", gap)
 	}
@@ -282,7 +282,7 @@ func TestJ1ANewMemberLeadsANodeThatWasAway(t *testing.T) {
 		f.nodes[away] = f.start(away)
 		f.awaitReady(away)
 		if leads := f.leader(); leads != fresh {
-			t.Errorf("node %d leads, want %d to go on", leads+1, fresh+1)
+			t.Errorf("node %d leads, want %d to keep leading", leads+1, fresh+1)
 		}
 	})
 }

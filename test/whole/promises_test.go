@@ -54,10 +54,10 @@ func TestPromisesOfAHealthyCluster(t *testing.T) {
 				if err != nil {
 					c.T.Fatal(err)
 				}
-				judge := func(how string, promised, told time.Duration) {
-					if promised < least(timeout) || promised.Seconds() < part*timeout.Seconds() || told > within {
+				judge := func(how string, promised, elapsed time.Duration) {
+					if promised < least(timeout) || promised.Seconds() < part*timeout.Seconds() || elapsed > within {
 						c.T.Errorf("%s at %s: %v of %v promised after %v, want at least %v and %.2f within %v", how, name,
-							promised, timeout, told, least(timeout), part, within)
+							promised, timeout, elapsed, least(timeout), part, within)
 					}
 				}
 				for range 40 {
@@ -79,7 +79,7 @@ func TestPromisesOfAHealthyCluster(t *testing.T) {
 
 // streamed touches a session through a stream, at random moments, and judges the promises.
 func streamed(c *whole.Cluster, to holdfastv1.SessionServiceClient, timeout time.Duration,
-	judge func(how string, promised, told time.Duration),
+	judge func(how string, promised, elapsed time.Duration),
 ) {
 	random := rand.New(rand.NewPCG(3, 4))
 	ctx, cancel := context.WithCancel(c.T.Context())

@@ -53,7 +53,7 @@ func TestWatchOfANodeThatIsCutOff(t *testing.T) {
 			c.T.Fatal(err)
 		}
 		defer cl.Close()
-		var heard []string
+		var received []string
 		for e, err := range cl.Tree().Watch(ctx, tree.Root, tree.WatchRecursive) {
 			switch {
 			case errors.Is(err, context.Canceled):
@@ -70,15 +70,15 @@ func TestWatchOfANodeThatIsCutOff(t *testing.T) {
 				}
 				continue
 			}
-			if heard = append(heard, e.Path); e.Path == "/b" {
+			if received = append(received, e.Path); e.Path == "/b" {
 				create("/c")
 			}
 			if e.Path == "/c" {
 				cancel()
 			}
 		}
-		if want := []string{"/a", "/b", "/c"}; !slices.Equal(heard, want) {
-			c.T.Errorf("heard of %q, want %q", heard, want)
+		if want := []string{"/a", "/b", "/c"}; !slices.Equal(received, want) {
+			c.T.Errorf("received %q, want %q", received, want)
 		}
 	})
 }

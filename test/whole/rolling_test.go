@@ -54,9 +54,9 @@ type crowd struct {
 	holds    []*recipes.Hold
 	watchers sync.WaitGroup
 	quit     context.CancelFunc
-	// heard counts the events that each watch received.
-	mu    sync.Mutex
-	heard []int // guarded by mu
+	// received counts the events that each watch received.
+	mu       sync.Mutex
+	received []int // guarded by mu
 }
 
 const rolledPath = "/rolled"
@@ -103,8 +103,8 @@ func newCrowd(f *fleet, sessions, clients int) *crowd {
 // watch counts the children of a path that a watch reports, from now on.
 func (c *crowd) watch(ctx context.Context, s *client.Session) {
 	c.mu.Lock()
-	at := len(c.heard)
-	c.heard = append(c.heard, 0)
+	at := len(c.received)
+	c.received = append(c.received, 0)
 	c.mu.Unlock()
 	set := make(chan struct{})
 	c.watchers.Go(func() {
@@ -125,7 +125,7 @@ func (c *crowd) watch(ctx context.Context, s *client.Session) {
 				c.t.Errorf("watch %d: events are lost", at)
 			}
 			c.mu.Lock()
-			c.heard[at]++
+			c.received[at]++
 			c.mu.Unlock()
 		}
 	})
@@ -147,8 +147,8 @@ func (c *crowd) rolled() {
 	created := wrote()
 	gap, least := watched()
 	c.t.Logf("%d nodes, %d sessions: the longest stop took %v; the longest time without a promise was %v, the least "+
-		"that was left of one %v; %d watches heard %d events each", len(c.nodes), len(c.sessions), longest, gap, least,
-		len(c.heard), created)
+		"that was left of one %v; %d watches received %d events each", len(c.nodes), len(c.sessions), longest, gap, least,
+		len(c.received), created)
 	if gap > 0 {
 		c.t.Errorf("a session was without a promise for %v", gap)
 	}
@@ -179,7 +179,7 @@ func (c *crowd) allHeard(created int) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		all = true
-		for _, n := range c.heard {
+		for _, n := range c.received {
 			all = all && n >= created
 		}
 		return all
@@ -192,9 +192,9 @@ func (c *crowd) allHeard(created int) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i, n := range c.heard {
+	for i, n := range c.received {
 		if n != created {
-			c.t.Errorf("watch %d heard %d events, want %d", i, n, created)
+			c.t.Errorf("watch %d received %d events, want %d", i, n, created)
 		}
 	}
 }

@@ -102,13 +102,13 @@ func TestTokensOfTheSDK(t *testing.T) {
 		}
 		bounded, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
-		stranger := c.as("stranger", client.StaticToken(first.Secret()), io.Discard)
-		defer stranger.Close()
-		_, err = stranger.Open(bounded, client.SessionOptions{Timeout: time.Second})
+		rawClient := c.as("stranger", client.StaticToken(first.Secret()), io.Discard)
+		defer rawClient.Close()
+		_, err = rawClient.Open(bounded, client.SessionOptions{Timeout: time.Second})
 		if !errors.Is(err, session.ErrUnauthenticated) {
 			c.T.Errorf("an open with a token that is gone: got %v", err)
 		}
-		if _, err := stranger.Get(context.Background(), s.ID()); !errors.Is(err, session.ErrUnauthenticated) {
+		if _, err := rawClient.Get(context.Background(), s.ID()); !errors.Is(err, session.ErrUnauthenticated) {
 			c.T.Errorf("a read with a token that is gone: got %v", err)
 		}
 		authfile.Write(c.T, file, map[string]auth.Token{"reader": reader}, roles)
@@ -211,7 +211,7 @@ func (c *Cluster) search(secrets map[string]string, written string) {
 		"token:app", "holdfast_operator_actions_total", "call denied", "reload auth_file", "outcome=failed",
 	} {
 		if !strings.Contains(written, must) {
-			c.T.Errorf("what was written has no %q: this test does not look at what it should", must)
+			c.T.Errorf("what was written has no %q: this test does not read what it should", must)
 		}
 	}
 	files := 0
@@ -229,7 +229,7 @@ func (c *Cluster) search(secrets map[string]string, written string) {
 		return err
 	})
 	if err != nil || files < 3*len(c.Names) {
-		c.T.Errorf("looked at %d files: %v", files, err)
+		c.T.Errorf("read %d files: %v", files, err)
 	}
 	for name, secret := range secrets {
 		if i := strings.Index(strings.ToLower(written), strings.ToLower(secret)); i >= 0 {

@@ -103,7 +103,7 @@ func (s *spans) hide(secrets ...string) {
 	s.t.Helper()
 	all := s.all()
 	if len(all) == 0 {
-		s.t.Error("there are no spans to look at")
+		s.t.Error("there are no spans to check")
 	}
 	for _, one := range all {
 		shown := []string{one.Name, one.Status.Description}
@@ -138,7 +138,7 @@ func leaderOf(c *whole.Cluster) int {
 			return i + 1
 		}
 	}
-	c.T.Fatal("nobody leads")
+	c.T.Fatal("no node leads")
 	return 0
 }
 

@@ -34,7 +34,7 @@ func (a *acts) keepings() []history.Event {
 	return all
 }
 
-// bidding is the kill that an end is due to; false if no operator asked for it.
+// bidding is the kill that an end is due to; false if no operator requested it.
 func (a *acts) bidding(end *history.Event) (history.Event, bool) {
 	for _, k := range a.kills {
 		if k.Sent <= end.At && end.Certificate != nil && k.Act.Why == end.Certificate.Story.Why {
@@ -75,14 +75,14 @@ func (c operators) killed(l *life) {
 		case k.Act.Outcome == history.WasGone && local == nil:
 			c.checked("Y1 gone")
 			if l.end == nil || l.end.At > k.At {
-				c.fail("Y1", l.id, k.At, "an operator was told that it had ended, and no node had applied an end: %s",
+				c.fail("Y1", l.id, k.At, "an operator was notified that it had ended, and no node had applied an end: %s",
 					history.Line(k))
 			}
 		}
 	}
 }
 
-// bidden checks that an operator asked for an end.
+// bidden checks that an operator requested an end.
 func (c operators) bidden(id session.ID, a *acts, end *history.Event) {
 	c.checked("Y1")
 	if _, ok := a.bidding(end); !ok {
@@ -103,12 +103,12 @@ func (c operators) done(l *life, local *local, k history.Event) {
 	}
 	switch {
 	case end == nil || end.At > k.At:
-		c.fail("Y1", l.id, k.At, "an operator was told that it is ended, and no node had done that: %s", history.Line(k))
+		c.fail("Y1", l.id, k.At, "an operator was notified that it is ended, and no node had done that: %s", history.Line(k))
 	case end.Cause != session.CauseKilled || end.Index != k.Index:
-		c.fail("Y1", l.id, k.At, "an operator was told that it is ended, and it ended otherwise: %s; and %s",
+		c.fail("Y1", l.id, k.At, "an operator was notified that it is ended, and it ended otherwise: %s; and %s",
 			history.Line(k), history.Line(*end))
 	case end.Certificate == nil || end.Certificate.Story.Why != k.Act.Why:
-		c.fail("Y1", l.id, k.At, "two operators were told to have ended it, or the certificate has another reason: %s",
+		c.fail("Y1", l.id, k.At, "two operators were notified to have ended it, or the certificate has another reason: %s",
 			history.Line(k))
 	}
 }

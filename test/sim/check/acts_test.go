@@ -18,7 +18,7 @@ func bid(sent, answered float64, index uint64, o history.Outcome) plant {
 	})
 }
 
-// killed makes the end of a good history's session, entry 7 at 40.26 s, one that an operator asked for.
+// killed makes the end of a good history's session, entry 7 at 40.26 s, one that an operator requested.
 func killed() plant {
 	certify := func(e *history.Event) {
 		e.Certificate.Cause, e.Certificate.Story.Why = session.CauseKilled, reason

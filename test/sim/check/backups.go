@@ -21,7 +21,7 @@ func newBackups(j judge) *backups {
 }
 
 // before judges the backups of states before the entry at index: each has exactly the sessions and the entries that the
-// log makes, and shows all writes that were answered before it was asked for.
+// log makes, and shows all writes that were answered before it was requested.
 func (c *backups) before(index uint64, b *book) {
 	for len(c.next) > 0 && c.next[0].Index < index {
 		e := c.next[0]

@@ -125,7 +125,7 @@ func TestUsesInDoubt(t *testing.T) {
 			s.claims["next"].At = at(39.4)
 			s.claim("ceded", history.Released, 38.2, 9, history.Claim{Name: "q1/1", Recipe: Lock, Path: "/m"})
 		}},
-		{"no lock-delay, because somebody broke the lock", func(s *site) {
+		{"no lock-delay, because a client broke the lock", func(s *site) {
 			s.claims["next"].At = at(39.4)
 			s.claim("broke", history.Broke, 39.2, 3, history.Claim{Name: "q1/1", Path: "/m", Token: tree.StampAt(37, 1)})
 		}},

@@ -288,7 +288,7 @@ func TestLegalHistoryHolds(t *testing.T) {
 			history.Event{At: 90 * second, Kind: history.Alive, Who: "c3", ID: id +
 				2, Attachment: 8, Until: 91 * second},
 		)},
-		{"a lost owner's session, a full timeout after it was heard last", "I2 owner lost", all(
+		{"a lost owner's session, a full timeout after its last answer", "I2 owner lost", all(
 			fault("isolate n2", "n2", 36.6, 49), unheard(36.6, 49, 2), expires(41.252))},
 		{"time without a quorum is added", "I8", all(storm(36.6, 39), unheard(36.6, 39, 2, 3), expires(41.752))},
 		{"the owner's answer with a touch comes at the moment of the decision, and after it", "I1 word", all(

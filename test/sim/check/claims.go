@@ -26,7 +26,7 @@ const (
 const Permits = 2
 
 // claims checks the grants of recipes from their callers' view: a holder works while a context of its grant lives; and
-// the resource and the cluster tell which token is the present holder's.
+// the resource and the cluster report which token is the present holder's.
 type claims struct{ judge }
 
 // prize is everything known about the grants of one path.
@@ -288,7 +288,7 @@ func (c claims) turns(p *prize) {
 		}
 		c.checked("turn")
 		if !had {
-			c.fail("liveness", 0, by, "%s asked for %s, and was not granted it within %v after the last fault", who, p.path,
+			c.fail("liveness", 0, by, "%s requested %s, and was not granted it within %v after the last fault", who, p.path,
 				c.bounds.Turn)
 		}
 	}
@@ -299,7 +299,7 @@ func (c claims) left(p *prize) {
 	for _, e := range p.lined {
 		c.checked("line")
 		if len(e.Claim.Left) > 0 {
-			c.fail("liveness", 0, e.At, "somebody stands in a line that nobody waits in: %s", history.Line(e))
+			c.fail("liveness", 0, e.At, "an entry without a waiter is in a queue: %s", history.Line(e))
 		}
 	}
 }

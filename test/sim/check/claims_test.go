@@ -225,7 +225,7 @@ func TestClaimsInDoubt(t *testing.T) {
 			h["o1"][3].At, h["o1"][4].At = at(28.9), at(29)
 			h["froze"] = []history.Event{{At: at(28.8), Sent: at(26.9), Kind: history.Froze, Who: "p1"}}
 		}},
-		{"a holder is disowned, for somebody is removing its entry", func(h map[string][]history.Event) {
+		{"a holder is disowned while a client removes its entry", func(h map[string][]history.Event) {
 			e := claimed(history.FenceChecked, 26.9, "p1/o1", Election, 25)
 			e.Sent = at(26.8)
 			h["vouched"] = append(h["vouched"], e)

@@ -26,7 +26,8 @@ func (c uses) delays() {
 	}
 }
 
-// leftBehind returns the entry of a grant and the moment at which the grant's session expired, if the entry stood then.
+// leftBehind returns the entry of a grant and the moment at which the grant's session expired, if the entry existed
+// then.
 func (c uses) leftBehind(e history.Event) (left stay, expired moment, ok bool) {
 	l := c.lives[e.ID]
 	if l == nil || l.end == nil || l.end.Cause != session.CauseExpired {
@@ -43,7 +44,7 @@ func (c uses) leftBehind(e history.Event) (left stay, expired moment, ok bool) {
 
 // over checks that the entry of a grant whose session expired is gone in time (D5 TTLs and containers): once its delay
 // is over, the leader finds the entry at its next check. After a fault the log clock may have lost time, which ends
-// with the last fault. In a freeze it stands.
+// with the last fault. In a freeze it stops.
 func (c uses) over(e history.Event, left stay, expired moment) {
 	long := e.Claim.LockDelay + c.bounds.Reap + c.bounds.Commit
 	by := expired.at + long

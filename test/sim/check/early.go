@@ -33,14 +33,14 @@ type early struct{ judge }
 //     of the stream (T1 atomic swap); or in one of a former stream, and then in the complete first answer of this
 //     stream (T3 ordered streams). Y takes the touch: X owns the session, and X, which serves a, has applied it (T5 a
 //     touch moves the deadline). The age of the touch is exact (T4 age of a touch): d >= k + T. If X lost the touch by
-//     a restart, the answer says so: V >= start > k (E1). A touch that only a former leader heard needs no ground of
+//     a restart, the answer says so: V >= start > k (E1). A touch that only a former leader received needs no ground of
 //     its own: the term is later.
 //   - word (E2 the owner answers first): if X was not lost at d, X has answered the good round that lets the session
 //     expire, and that round began at or after due. So everything known before X's last answered heartbeat was due when
 //     that heartbeat was sent, and everything that came with the answer was due when Y took it in. X is lost only if V
-//     is the moment of its silence, which is after s, when Y last heard of X: d >= s + T (E1). Before that moment X's
-//     word is needed. This ground catches an expiry without X's word, and one that counts a lost owner's silence from
-//     too early.
+//     is the moment of its silence, which is after s, when Y last received an answer of X: d >= s + T (E1). Before that
+//     moment X's word is needed. This ground catches an expiry without X's word, and one that counts a lost owner's
+//     silence from too early.
 //
 // At d, Y knows the answers that arrived strictly before d. The order of events at d itself is unknown, so they only
 // count in Y's favour.

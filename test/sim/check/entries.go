@@ -69,8 +69,8 @@ func byStamp(a, b history.Event) int { return cmp.Compare(a.Entry.Stamp, b.Entry
 // stamps checks:
 //
 //   - I9: each answered write has a stamp of its own.
-//   - I13: the stamps that a client was told, which asks for one thing after the other, never fall.
-//   - R4: a linearizable read shows all that any client had been told when it was sent.
+//   - I13: the stamps that a client with one request at a time receives never fall.
+//   - R4: a linearizable read shows all that any client had received when it was sent.
 func (c entries) stamps() {
 	wrote, reported := make(map[tree.Stamp]history.Event), make(map[string]tree.Stamp)
 	var highest []history.Event // each with a higher stamp than those before
@@ -114,7 +114,7 @@ func toldBefore(highest []history.Event, at time.Duration) tree.Stamp {
 func (c entries) linearizable(least tree.Stamp, e history.Event) {
 	c.checked("R4 tree")
 	if e.Entry.Stamp < least {
-		c.fail("R4", e.ID, e.At, "a linearizable read is older than %v, which a client had been told before: %s", least,
+		c.fail("R4", e.ID, e.At, "a linearizable read is older than %v, which a client had received before: %s", least,
 			history.Line(e))
 	}
 }

@@ -136,7 +136,7 @@ func judgeWatches(h []history.Event) Result {
 	return v.Result
 }
 
-// nth returns the place of what a watch was told as the nth, from 0: its beginning.
+// nth returns the place of the nth item that a watch received, from 0: its beginning.
 func nth(h []history.Event, name string, n int) int {
 	for i, e := range h {
 		if e.Watched == nil || e.Watched.Name != name {
@@ -146,7 +146,7 @@ func nth(h []history.Event, name string, n int) int {
 			return i
 		}
 	}
-	panic("nothing like that was told to " + name)
+	panic("no such item was sent to " + name)
 }
 
 // TestWatches breaks the history in one way after the other.
@@ -201,9 +201,9 @@ func TestWatches(t *testing.T) {
 		{"no LOST", "I11", drop("all", 5)},
 		{"a LOST of what is to come", "I11", change("all", 5, func(e *history.Event) { e.Watched.Newest = 13 })},
 		{"an answer before its event", "I13", swap("all", 6, 7)},
-		{"told of less than before", "I13", change("all", 9, from(end(14)))},
-		{"heard of what was there before", "I11", change("all", 0, from(end(11)))},
-		{"heard of what never happened", "I11", change("own", 1, func(e *history.Event) {
+		{"sent less than before", "I13", change("all", 9, from(end(14)))},
+		{"sent an event from before its start", "I11", change("all", 0, from(end(11)))},
+		{"sent an event that never happened", "I11", change("own", 1, func(e *history.Event) {
 			e.Watched.Event.Kind = tree.EntryDeleted
 		})},
 		{"children of a recursive watch", "I11", change("all", 6, func(e *history.Event) {
@@ -221,7 +221,7 @@ func TestWatches(t *testing.T) {
 		{"a one-shot of an entry that is there", "I11", change("gone", 1, func(e *history.Event) {
 			e.Watched.Event.Stamp = end(13)
 		})},
-		{"a one-shot that is told LOST", "I11", change("none", 1, func(e *history.Event) { e.Kind = history.WatchLost })},
+		{"a one-shot that is sent LOST", "I11", change("none", 1, func(e *history.Event) { e.Kind = history.WatchLost })},
 		{"a session's end is missing", "I11", drop("ends", 2)},
 		{"a session's end comes twice", "I11", twice("ends", 2)},
 	} {

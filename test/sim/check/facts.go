@@ -220,7 +220,7 @@ func (f *facts) receive(e history.Event) {
 	case e.ID == 0 || e.Op == history.Show:
 	case e.Local:
 		f.local(e.ID).receive(e)
-	case e.Kind == history.ContextEnded && f.locals[e.ID] != nil: // belongs to both
+	case e.Kind == history.ContextEnded && f.locals[e.ID] != nil: // of both
 		f.local(e.ID).life.receive(e)
 		f.life(e.ID).receive(e)
 	default:

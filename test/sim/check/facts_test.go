@@ -80,7 +80,7 @@ func TestClockOfATermStands(t *testing.T) {
 	l := newFacts(bounds()).leaders
 	for _, e := range append(beat("n1", 2, 20, 1, 2), beat("n1", 2, 23, 1, 2)...) {
 		if other := l.listen(e); other != "" {
-			t.Fatalf("%s is told to be another leader", other)
+			t.Fatalf("%s is reported as another leader", other)
 		}
 	}
 	usurper := history.Event{Kind: history.AnswerReceived, Who: "n2", Term: 2, Node: 1, Sent: 24 * time.Second}
@@ -89,6 +89,6 @@ func TestClockOfATermStands(t *testing.T) {
 	}
 	l.closeTerms()
 	if got, want := l.terms[2].stoppedFor(20*second, 23*second), 2*second; got > want || got < want-100*time.Millisecond {
-		t.Errorf("the clock stood for %v, want a little below %v", got, want)
+		t.Errorf("the clock was stopped for %v, want a little below %v", got, want)
 	}
 }

@@ -76,7 +76,7 @@ func (c fence) outrun(l *life) {
 }
 
 // granted checks that a node had applied every granted attachment (M3 served in the leader's term), and that no two
-// clients were granted the same one. The attachment of an upgrade is granted to every client that asked for the
+// clients were granted the same one. The attachment of an upgrade is granted to every client that requested the
 // upgrade.
 func (c fence) granted(l *life) {
 	first := make(map[uint64]history.Event)

@@ -21,7 +21,7 @@ func frozenBy(who string, entries []uint64, from, lasts, till float64) plant {
 	)
 }
 
-// localEnds has the node of a local session end it at a moment, of age seconds since it heard of it last.
+// localEnds has the node of a local session end it at a moment, of age seconds after its last touch.
 func localEnds(seconds, age float64) plant {
 	return of(expires2, history.LocalEnded, func(e *history.Event) {
 		e.At, e.Certificate.LastTouchAge = at(seconds), at(age)

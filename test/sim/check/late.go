@@ -48,7 +48,7 @@ func (c late) check(l *life) {
 //   - the term, or a later tracker of it, began ("fail-over"; the end is applied within timeout + 2 s of it);
 //   - the leader's node applied the end of a freeze ("thawed", Y3);
 //   - the owner's process began ("owner restarted", E1);
-//   - the leader last heard of an owner that it hears of no more, plus an interval ("owner lost": the heartbeat that
+//   - the last answer of an owner that answers no more, plus an interval ("owner lost": the heartbeat that
 //     the owner did not answer was sent by then, E1);
 //   - the connections between leader and owner were last reset ("owner lost" too: the owner's stream has ended).
 //
@@ -58,8 +58,8 @@ func (c late) check(l *life) {
 // The credit for the stalls of the owner's process since then is added ("owner stalled", see credit).
 //
 // The check requires rounds in time meanwhile: a quorum's and, if the owner is not lost, the owner's. Without them the
-// clock stands (A1 accountable clock), or the owner's answer is missing (E2 the owner answers first). When all recent
-// faults concerned one node other than the leader, the end must be applied within a commit of its decision.
+// clock is stopped (A1 accountable clock), or the owner's answer is missing (E2 the owner answers first). When all
+// recent faults concerned one node other than the leader, the end must be applied within a commit of its decision.
 func (c late) lateInTerm(l *life) {
 	if _, ok := l.expired(); !ok || l.end.Certificate == nil {
 		return
@@ -141,7 +141,7 @@ func (c late) served(l *life, made history.Event, decided, voice time.Duration) 
 func (c late) situation(
 	t *term, owner session.Node, voice, decided, timeout time.Duration,
 ) (from time.Duration, name string, lost bool) {
-	from, name = c.anew(t, voice, decided)
+	from, name = c.restarts(t, voice, decided)
 	for _, s := range c.started[c.names[owner]] {
 		if s > from && s < decided {
 			from, name = s, "owner restarted"
@@ -166,9 +166,9 @@ func (c late) situation(
 	return from, name, true
 }
 
-// anew returns the moment from which a leader restarts the count for all sessions, voice if there is none, and the name
-// of its cause.
-func (c late) anew(t *term, voice, decided time.Duration) (from time.Duration, name string) {
+// restarts returns the moment from which a leader restarts the count for all sessions, voice if there is none, and the
+// name of its cause.
+func (c late) restarts(t *term, voice, decided time.Duration) (from time.Duration, name string) {
 	from, name = voice, "silent"
 	for _, at := range append(c.trackers[t.number], t.first) {
 		if at > from && at < decided {

@@ -191,7 +191,7 @@ func (t *term) complete(quorum int) time.Duration {
 
 // computeStops computes when the clock was stopped. It runs for two intervals from its start, from that of each later
 // tracker of the term, and from each good round (A1). A turn without a good round, and a start before the first
-// heartbeat, can only make the real clock stand for longer.
+// heartbeat, can only make the real clock stop for longer.
 func (t *term) computeStops(interval time.Duration, starts []time.Duration) {
 	from := t.first
 	for _, turn := range slices.Sorted(slices.Values(slices.Concat(t.turns, starts))) {

@@ -193,7 +193,7 @@ func TestLedger(t *testing.T) {
 		{"a result is another entry's", "I9", func(in map[uint64]*history.Ledger, _, _ []*history.Event) {
 			in[11].Writes[0].Result.Outcome.Ops[0].Stat.Version++
 		}},
-		{"a change that nobody asked for", "I9", func(in map[uint64]*history.Ledger, _, _ []*history.Event) {
+		{"a change that no client requested", "I9", func(in map[uint64]*history.Ledger, _, _ []*history.Event) {
 			in[12].Changes = append(in[12].Changes, tree.Change{Stamp: tree.StampAt(12, 2), Kind: tree.Deleted, Path: "/r"})
 		}},
 		{"reaped before it was due", "I9", func(in map[uint64]*history.Ledger, _, _ []*history.Event) {
@@ -214,7 +214,7 @@ func TestLedger(t *testing.T) {
 		{"left alone as a gap", "I9", func(in map[uint64]*history.Ledger, _, _ []*history.Event) {
 			in[14].Writes[1].Number = 5
 		}},
-		{"told of another gap", "I9", func(in map[uint64]*history.Ledger, _, _ []*history.Event) {
+		{"another gap is reported", "I9", func(in map[uint64]*history.Ledger, _, _ []*history.Event) {
 			in[14].Writes[1].Err = &tree.GapError{Expected: 4}
 		}},
 		{"unknown, though its number is free", "I9", func(in map[uint64]*history.Ledger, _, _ []*history.Event) {
@@ -242,11 +242,11 @@ func TestLedger(t *testing.T) {
 			called[0].Call.Result.Outcome = called[1].Call.Result.Outcome
 		}},
 		{"another session's", "I9", func(_ map[uint64]*history.Ledger, called, _ []*history.Event) { called[0].ID = id2 }},
-		{"told never, and it took effect", "I9", func(_ map[uint64]*history.Ledger, called, _ []*history.Event) {
+		{"reported never, and it took effect", "I9", func(_ map[uint64]*history.Ledger, called, _ []*history.Event) {
 			called[2].Call.Fate = history.NoEffect
 		}},
 		{
-			"told that the result is gone, and there was none", "I9",
+			"reported that the result is gone, and there was none", "I9",
 			func(_ map[uint64]*history.Ledger, called, _ []*history.Event) {
 				called[3].Call.Fate = history.ResultGone
 			},
@@ -260,7 +260,7 @@ func TestLedger(t *testing.T) {
 		{"called later, and took effect before", "I10", func(_ map[uint64]*history.Ledger, called, _ []*history.Event) {
 			called[0].Sent, called[1].Sent = called[1].Sent, called[0].Sent
 		}},
-		{"took effect before what had been told", "I9", func(_ map[uint64]*history.Ledger, called, _ []*history.Event) {
+		{"took effect before what had been reported", "I9", func(_ map[uint64]*history.Ledger, called, _ []*history.Event) {
 			called[2].Sent, called[2].At = at(14.5), at(15)
 		}},
 		{"other data", "I13", func(_ map[uint64]*history.Ledger, _, found []*history.Event) { found[0].Entry.Data = "x" }},

@@ -119,7 +119,7 @@ func (t *clientFacts) newestGrant() history.Event {
 	return newest
 }
 
-// closing reports whether the client of an event had asked for the session's close by then. Such a client holds no
+// closing reports whether the client of an event had requested the session's close by then. Such a client holds no
 // promise any more.
 func (t *clientFacts) closing(e history.Event) bool {
 	return slices.ContainsFunc(t.sent, func(a history.Event) bool { return a.Who == e.Who && a.At <= e.At })

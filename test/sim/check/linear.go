@@ -53,7 +53,7 @@ const (
 
 // String returns the deed in words.
 func (d deed) String() string {
-	names := [...]string{"open", "move to", "end", "told: closed", "told: moved from", "told: gone"}
+	names := [...]string{"open", "move to", "end", "reported closed", "reported moved from", "reported gone"}
 	text := fmt.Sprintf("%s %d", names[d.kind], d.attachment)
 	if d.cause != 0 {
 		text += " " + d.cause.String()
@@ -82,7 +82,7 @@ func step(s state, d deed) (bool, state) {
 	return false, s
 }
 
-// Limits of the search for an order. Virtual time stands during the search, so the number of steps bounds it as well as
+// Limits of the search for an order. Virtual time stops during the search, so the number of steps bounds it as well as
 // the time.
 const (
 	maxSteps = 4_000_000
@@ -204,7 +204,7 @@ func attachment(o porcupine.Operation) uint64 {
 	return o.Input.(deed).attachment //nolint:errcheck // operations made it
 }
 
-// callOf returns when an end was asked for. An expiry has no request. A close has a request among the attempts, and a
+// callOf returns when an end was requested. An expiry has no request. A close has a request among the attempts, and a
 // kill is an operator's.
 func (l *life) callOf(end *history.Event) (call time.Duration) {
 	switch end.Cause {

@@ -61,7 +61,7 @@ func (l *local) apply(e history.Event) {
 type locals struct{ judge }
 
 // check checks the same invariants for local sessions. One node alone decides about each of them, on a clock that does
-// not stand in a simulation. So nearly all checks apply during faults too, to the moment, and whatever leaders do.
+// not stop in a simulation. So nearly all checks apply during faults too, to the moment, and whatever leaders do.
 func (c locals) check() {
 	all := c.sortedLocals()
 	c.ids(all)
@@ -225,7 +225,7 @@ func (c locals) late(l *local) {
 			c.checked("I2 local stalled")
 		}
 		if end-c.warm(l.end.Who, end-age, end) > wait+credit+time.Millisecond {
-			c.fail("I2", l.id, end, "its node ended it %v after it had heard of it last; its timeout is %v", age,
+			c.fail("I2", l.id, end, "its node ended it %v after its last touch; its timeout is %v", age,
 				l.timeout)
 		}
 	}

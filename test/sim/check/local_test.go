@@ -281,7 +281,7 @@ func TestWrongLocalSessionsAreFound(t *testing.T) {
 				e.Certificate.LastTouchAge = 3999 * time.Millisecond
 			})},
 		{
-			"ended late by its node's last message (L3)", "I2", "after it had heard of it last",
+			"ended late by its node's last message (L3)", "I2", "after its last touch",
 			all(weather, of(expires2, history.LocalEnded, func(e *history.Event) {
 				e.Certificate.LastTouchAge = 4500 * time.Millisecond
 			})),
@@ -321,12 +321,12 @@ func TestWrongLocalSessionsAreFound(t *testing.T) {
 					e.Attachment, e.Node, e.At = 5, 2, at(76.95)
 				})),
 		},
-		{"released within a promise (L6)", "I3", "gave it up within its promise", add(elsewhere("k3", 65),
+		{"released within a promise (L6)", "I3", "released it within its promise", add(elsewhere("k3", 65),
 			history.Event{
 				At: at(64.2), Kind: history.Promised, Who: "k3", ID: expires2, Attachment: 2, Local: true,
 				Until: at(67.9),
 			})},
-		{"released long after an open (L6)", "I3", "gave it up within its promise", add(lastOpen(63.1)...)},
+		{"released long after an open (L6)", "I3", "released it within its promise", add(lastOpen(63.1)...)},
 
 		// I4.
 		{

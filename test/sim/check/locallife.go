@@ -70,7 +70,7 @@ func (l *local) over(x history.Event) bool {
 }
 
 // givenUp checks that a client that holds only local sessions, and opens none, gives none up within a promise (L6
-// unknown local sessions). A client that has asked for the session's close may go to any node with that.
+// unknown local sessions). A client that has requested the session's close may go to any node with that.
 func (c locals) givenUp(l *local) {
 	for _, g := range l.elsewhere {
 		c.checked("L6")
@@ -85,7 +85,7 @@ func (c locals) givenUp(l *local) {
 		for _, p := range l.promises {
 			if p.Who == g.Who && p.Until > g.At {
 				c.fail(
-					"I3", l.id, g.At, "%s was told that another node alone can know of it, and gave it up within "+
+					"I3", l.id, g.At, "%s was notified that another node alone can know of it, and released it within "+
 						"its promise: %s", g.Who, history.Line(p),
 				)
 				break
@@ -106,7 +106,7 @@ func (l *local) lost(g history.Event) time.Duration {
 	return at
 }
 
-// lifted checks an upgrade (L7 upgrade): a client asked for it while the session lived, and it changes neither owner
+// lifted checks an upgrade (L7 upgrade): a client requested it while the session lived, and it changes neither owner
 // nor timeout. It brings back no session that had ended (I5 death is atomic). The leader that decides afterwards keeps
 // every promise that rests on the local session (I3 an acknowledged touch counts, L8 one upgrade at a time). The check
 // of all opens covers that the upgrade is done once.
@@ -192,7 +192,7 @@ func (c locals) tokens(l *local) {
 	for _, g := range l.gone {
 		c.checked("E5 local token")
 		if e := l.global.end; e == nil || g.At < e.At {
-			c.fail("E5", l.id, g.At, "%s was told, with a local token, of an end that no node had applied", g.Who)
+			c.fail("E5", l.id, g.At, "%s was notified, with a local token, of an end that no node had applied", g.Who)
 		}
 	}
 	for _, m := range l.moved {

@@ -18,11 +18,11 @@ const parting = 3 * time.Second
 
 // check checks:
 //
-//   - J1, J5: a member that the leader's list has shown stays on each list that is asked for later, until an operator
+//   - J1, J5: a member that the leader's list has shown stays on each list that is requested later, until an operator
 //     asks to remove it.
-//   - J3: one whose removal a list has shown is on no list that is asked for later, and no leader finds it later,
-//     unless of a former term. It serves nobody: it grants nothing and promises nothing.
-//   - J2: nobody votes whom an operator wants to be an observer, once he was shown that it is one.
+//   - J3: one whose removal a list has shown is on no list that is requested later, and no leader finds it later,
+//     unless of a former term. It serves no client: it grants nothing and promises nothing.
+//   - J2: no node votes that an operator demoted, once a list has shown it as an observer.
 func (c members) check() {
 	for _, e := range c.membership {
 		switch {
@@ -101,11 +101,11 @@ func (c members) listed(list history.Event) {
 		c.checked("J5")
 		switch {
 		case e.Text == removed && has(e.Node):
-			c.fail("J5", 0, list.At, "a list shows node %d, whose removal was shown at %.4fs, before it was asked for: %s",
+			c.fail("J5", 0, list.At, "a list shows node %d, whose removal was shown at %.4fs, before it was requested: %s",
 				e.Node, e.At.Seconds(), history.Line(list))
 		case e.Text == added && !has(e.Node) && c.wanted(e.Node) > list.At:
-			c.fail("J1", 0, list.At, "a list lacks node %d, which was added by %.4fs, and nobody has asked to remove it: %s",
-				e.Node, e.At.Seconds(), history.Line(list))
+			c.fail("J1", 0, list.At, "a list lacks node %d, which was added by %.4fs, and no operator has requested its "+
+				"removal: %s", e.Node, e.At.Seconds(), history.Line(list))
 		case e.Text == added:
 			c.checked("J1 member")
 		}

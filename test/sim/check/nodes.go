@@ -16,7 +16,7 @@ type nodes struct {
 	names    map[session.Node]string
 	// started and stopped are when the processes of a node started and ended, by its name.
 	started, stopped map[string][]time.Duration
-	// stalls are when the processes of a node stood, in the order of time.
+	// stalls are when the processes of a node were stalled, in the order of time.
 	stalls map[string][]span
 	// resets are when the connections between two hosts were reset, under both orders of the two.
 	resets map[pair][]time.Duration

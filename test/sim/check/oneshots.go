@@ -14,8 +14,8 @@ func (c watches) once(w *watch) {
 	spec := w.began.Watched.Specs[0]
 	c.oneShot(w, oneShotRules{
 		mayHear: func(history.Event) bool { return true },
-		owes: func(after tree.Stamp, reported history.Event) bool {
-			return c.tree.owes(spec, after, reported.Watched.Stamp)
+		mustHaveFired: func(after tree.Stamp, reported history.Event) bool {
+			return c.tree.mustHaveFired(spec, after, reported.Watched.Stamp)
 		},
 	})
 }
@@ -24,9 +24,9 @@ func (c watches) once(w *watch) {
 type oneShotRules struct {
 	// mayHear reports whether the client may read its event.
 	mayHear func(history.Event) bool
-	// owes reports whether the watch must have fired, if it started at a stamp and its client knew everything up to
-	// another.
-	owes func(after tree.Stamp, reported history.Event) bool
+	// mustHaveFired reports whether the watch must have fired, if it started at a stamp and its client knew everything up
+	// to another.
+	mustHaveFired func(after tree.Stamp, reported history.Event) bool
 }
 
 func (c watches) oneShot(w *watch, rules oneShotRules) {
@@ -50,7 +50,7 @@ func (c watches) oneShot(w *watch, rules oneShotRules) {
 			} else if !rules.mayHear(e) {
 				fail("I14", "event of an entry that its client may not read")
 			}
-		case !fired && rules.owes(in, e):
+		case !fired && rules.mustHaveFired(in, e):
 			fail("I11", "not fired by then")
 			fired = true // said once
 		default:
@@ -87,9 +87,9 @@ func (g *watchedTree) became(path string, stamp tree.Stamp, such func(leaf) bool
 	return slices.ContainsFunc(g.between(path, stamp-1, stamp), such)
 }
 
-// owes reports whether a one-shot watch that started at a stamp must have fired by another. An exists watch that waits
-// for an entry may miss an entry that came and went while its client was away.
-func (g *watchedTree) owes(s tree.WatchSpec, from, upTo tree.Stamp) bool {
+// mustHaveFired reports whether a one-shot watch that started at a stamp must have fired by another. An exists watch
+// that waits for an entry may miss an entry that came and went while its client was away.
+func (g *watchedTree) mustHaveFired(s tree.WatchSpec, from, upTo tree.Stamp) bool {
 	if s.Kind == tree.WatchExists && !g.at(s.Path, from).there {
 		return g.at(s.Path, upTo).there
 	}

@@ -17,11 +17,11 @@ type reads struct{ judge }
 // check checks clients' reads. The nodes' records show each session's state at each index (I6 same state). An
 // answer with index t to a client that had seen s shows each session as it was at one index from s to t:
 //
-//   - N3: it was so at some index up to t. The answer shows a prefix of the log, and no more of the log than it tells.
+//   - N3: it was so at some index up to t. The answer shows a prefix of the log, and no more of the log than its index.
 //   - N4: t >= s, and it was so at s or later. s is the highest index in answers to the client before it asked; the
 //     client's library must know it too.
 //   - R4, for a read that only a leader's word may answer, or that a read-write node answered: t is not below any index
-//     that any client had been told before the read was sent, nor below any open, resume or end that was answered by
+//     that any client had received before the read was sent, nor below any open, resume or end that was answered by
 //     then. It was so at the newest of these indexes or later.
 //
 // Only a local session's own node can show it, so local sessions are left out.
@@ -130,7 +130,7 @@ func before(all []notice, at time.Duration) uint64 {
 func (p *past) judge(e history.Event) {
 	c, seen := p.c, before(p.seen[e.Who], e.Sent)
 	if seen > e.Read.Seen {
-		c.misled(e, "N4", "its client had been told index %d before, and has forgotten", seen)
+		c.misled(e, "N4", "its client had received index %d before, and has forgotten", seen)
 	}
 	low := max(seen, e.Read.Seen)
 	if low > 0 {
@@ -226,7 +226,7 @@ type shown struct {
 	page        bool
 }
 
-// fits reports whether the session is as shown after a change. The zero value stands for the time before the first
+// fits reports whether the session is as shown after a change. The zero value is the time before the first
 // change. Lists show living sessions only.
 func (s shown) fits(x history.Event) bool {
 	ended, absent := x.Kind == history.AppliedEnd, x.Kind == 0

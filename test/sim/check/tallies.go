@@ -27,7 +27,7 @@ func (c uses) counter(path string, used map[string][]history.Event) {
 		delete(steps, e.Use.Number)
 	}
 	for n, did := range steps {
-		c.fail("counter", 0, c.times[did[0].at.Index()].at, "the log adds %d, and nobody has called for that: %v", n, did)
+		c.fail("counter", 0, c.times[did[0].at.Index()].at, "the log adds %d, and no call has requested that: %v", n, did)
 	}
 	for _, e := range used[Read] {
 		c.checked("counter read")

@@ -204,8 +204,8 @@ func (c uses) finishedBy(item stay, claims []stay) {
 	if !slices.ContainsFunc(claims, func(s stay) bool {
 		return tree.Name(s.path) == tree.Name(item.path) && s.gone == item.gone && s.made > item.made
 	}) {
-		c.fail("queue", 0, c.times[item.gone.Index()].at, "%s %q is gone at %v, and nobody who had claimed it finished it",
-			item.path, item.datas[0], item.gone)
+		c.fail("queue", 0, c.times[item.gone.Index()].at, "%s %q is gone at %v, and no client that had claimed it "+
+			"finished it", item.path, item.datas[0], item.gone)
 	}
 }
 
@@ -251,7 +251,7 @@ func (c uses) once(path string, used map[string][]history.Event) {
 		}
 	}
 	if len(first) > 1 {
-		c.misled(first[1], "once", "somebody else was first too: %s", history.Line(first[0]))
+		c.misled(first[1], "once", "another client was first too: %s", history.Line(first[0]))
 	}
 	c.workedOn(path, reported)
 }
@@ -264,7 +264,7 @@ func (c uses) workedOn(path string, reported time.Duration) {
 		}
 		c.checked("once work")
 		if e.At > reported {
-			c.misled(e, "once", "works on what was told to be done at %.4fs", reported.Seconds())
+			c.misled(e, "once", "works on an item that was reported as done at %.4fs", reported.Seconds())
 		}
 	}
 }

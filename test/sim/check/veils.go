@@ -119,13 +119,13 @@ func (c veils) once(w *watch, allowed []due) {
 			}
 			return true
 		},
-		owes: func(after tree.Stamp, reported history.Event) bool {
+		mustHaveFired: func(after tree.Stamp, reported history.Event) bool {
 			upTo, hidden := reported.Watched.Stamp, uint64(0)
 			switch {
 			case c.stays(w, reported):
 				// It fired as the change happened, whatever was hidden later.
 				c.checked("I11 one-shot stays")
-			case !c.tree.owes(spec, after, upTo):
+			case !c.tree.mustHaveFired(spec, after, upTo):
 				return false
 			default:
 				// Wherever its client came back, it could read the change.

@@ -59,9 +59,9 @@ func veil() []history.Event {
 	receives("ann", 13, tree.DataChanged, path)
 	receives("ann", 15, tree.EntryDeleted, path)
 	add(history.WatchProgress, history.Watched{Name: "ann", Stamp: end(15)})
-	begins("nobody", 10, tree.WatchRecursive, VeiledPath, nil)
-	receives("nobody", 13, tree.DataChanged, path)
-	add(history.WatchProgress, history.Watched{Name: "nobody", Stamp: end(15)})
+	begins("other", 10, tree.WatchRecursive, VeiledPath, nil)
+	receives("other", 13, tree.DataChanged, path)
+	add(history.WatchProgress, history.Watched{Name: "other", Stamp: end(15)})
 	// "data" receives no hidden event, and then the second set of 13.
 	begins("data", 11, tree.WatchData, path, nil)
 	add(history.WatchProgress, history.Watched{Name: "data", Stamp: end(12)})
@@ -127,13 +127,13 @@ func TestVeils(t *testing.T) {
 		name, invariant string
 		plant           func(events) events
 	}{
-		{"sent an entry that it may not read", "I14", reported("nobody", 1, 11, tree.EntryCreated, path)},
-		{"sent data that it may not read", "I14", reported("nobody", 1, 12, tree.DataChanged, path)},
-		{"sent the end of an entry that it may not read", "I14", reported("nobody", 2, 15, tree.EntryDeleted, path)},
-		{"sent a set from before it got the permission", "I11", reported("nobody", 1, 13, tree.DataChanged, path)},
+		{"sent an entry that it may not read", "I14", reported("other", 1, 11, tree.EntryCreated, path)},
+		{"sent data that it may not read", "I14", reported("other", 1, 12, tree.DataChanged, path)},
+		{"sent the end of an entry that it may not read", "I14", reported("other", 2, 15, tree.EntryDeleted, path)},
+		{"sent a set from before it got the permission", "I11", reported("other", 1, 13, tree.DataChanged, path)},
 		{"sent a change of a list", "I11", reported("ann", 5, 14, tree.DataChanged, path)},
 		{"not sent what it may read", "I11", drop("ann", 2)},
-		{"not sent what all may read by then", "I11", drop("nobody", 1)},
+		{"not sent what all may read by then", "I11", drop("other", 1)},
 		{"children judged by the child's list", "I11", drop("children", 1)},
 		{"a one-shot is sent a hidden event", "I14", reported("data", 1, 12, tree.DataChanged, path)},
 		{"a one-shot is sent two events", "I11", reported("data", 2, 13, tree.DataChanged, path)},
@@ -162,7 +162,7 @@ func TestVeils(t *testing.T) {
 			}
 			return h
 		}},
-		{"known as somebody else", "I14", func(h events) events {
+		{"known under another name", "I14", func(h events) events {
 			h[nth(h, "ann", 0)].Watched.As = []tree.Principal{{Scheme: tree.Digest, ID: "bob:1"}}
 			return h
 		}},

@@ -18,7 +18,7 @@ func (c watches) reads() {
 			c.misled(e, "I13", "at its stamp there was %v", want)
 		}
 		if e.Entry.Stamp < reported[e.Who] {
-			c.misled(e, "I13", "told a stamp behind %v", reported[e.Who])
+			c.misled(e, "I13", "received a stamp behind %v", reported[e.Who])
 		}
 		reported[e.Who] = max(reported[e.Who], e.Entry.Stamp)
 	}

@@ -41,7 +41,7 @@ func (c *Claim) String() string {
 		fmt.Fprintf(&b, ", token %v", c.Token)
 	}
 	if c.LockDelay != 0 {
-		fmt.Fprintf(&b, ", lingers %v", c.LockDelay)
+		fmt.Fprintf(&b, ", lock-delay %v", c.LockDelay)
 	}
 	if c.Broken {
 		b.WriteString(", broken")

@@ -21,7 +21,7 @@ type Entry struct {
 	Stamp tree.Stamp
 	// Sequential: the state has given the entry its number.
 	Sequential bool
-	// Linearizable reports that the read asked for all that was committed when it began (G5 linearizable reads).
+	// Linearizable reports that the read must show all that was committed when it began (G5 linearizable reads).
 	Linearizable bool
 	// Lists reports that the read listed the children of Path: Names are all of them, and Stat is that of Path.
 	Lists bool

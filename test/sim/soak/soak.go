@@ -29,7 +29,7 @@ type soak struct {
 	done map[uint64]bool
 	// contiguous: all seeds below it have ended. guarded by mu
 	contiguous uint64
-	errs       []error // guarded by mu; errors that belong to no seed
+	errs       []error // guarded by mu; errors without a seed
 }
 
 func newSoak(o options, scratch string, p progress) *soak {
