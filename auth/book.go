@@ -112,7 +112,7 @@ func (b *Book) addToken(t tokenEntry) error {
 	sum, err := hex.DecodeString(t.SHA256)
 	if err != nil || len(sum) != sha256.Size {
 		return errors.New("sha256: must be 64 hexadecimal digits, as \"holdfast auth token new\" prints them; the token " +
-			"itself does not belong into this file")
+			"itself must not be in this file")
 	}
 	id.digest = Digest(sum)
 	if _, twice := b.names[id.Name]; twice {

@@ -85,7 +85,7 @@ var errEmptied = errors.New("the file is empty: write \"tokens: []\" to admit no
 func (k *Keeper) reload() {
 	b, err := read(k.path)
 	if err != nil {
-		k.complain(err)
+		k.logOnce(err)
 		k.last, k.seen = nil, nil
 		return
 	}
@@ -103,7 +103,7 @@ func (k *Keeper) reload() {
 		err = errEmptied
 	}
 	if err != nil {
-		k.complain(err)
+		k.logOnce(err)
 		return
 	}
 	k.failing.Store(false)
@@ -114,8 +114,8 @@ func (k *Keeper) reload() {
 		"tokens", tokens, "certificates", certificates, "added", added, "removed", removed, "changed", changed)
 }
 
-// complain logs an error of the file once, until the file is valid again or has another error.
-func (k *Keeper) complain(err error) {
+// logOnce logs an error of the file once, until the file is valid again or has another error.
+func (k *Keeper) logOnce(err error) {
 	if k.failing.Swap(true) && k.last == nil {
 		return
 	}

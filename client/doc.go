@@ -12,7 +12,7 @@
 //	              a node serves it
 //	CONNECTING ------------------------> CONNECTED
 //	  ^  |  ^    connection is lost        |   ^
-//	  |  |  +------------------------------+   |  the node hears of a quorum again,
+//	  |  |  +------------------------------+   |  the node has a quorum again,
 //	  |  |                                 |   |  there is a promise again,
 //	  |  |                                 |   |  another node serves it
 //	  |  |      the node is in JEOPARDY,   |   |

@@ -69,8 +69,8 @@ type Registrar struct {
 	mu      sync.Mutex
 	current *Session // guarded by mu
 
-	// guards are the goroutines that end the contexts of Register. Run waits for them.
-	guards sync.WaitGroup
+	// watchers are the goroutines that end the contexts of Register. Run waits for them.
+	watchers sync.WaitGroup
 }
 
 // NewRegistrar returns a registrar that opens sessions with o. It starts nothing: call [Registrar.Run]. The error wraps
@@ -111,7 +111,7 @@ func (r *Registrar) Session() *Session {
 // opened, or a session ends otherwise than by expiry, and returns the reason, never nil. When ctx ends or Register
 // returns [ErrStop], Run closes the session, within at most 3 s. It must not be called twice.
 func (r *Registrar) Run(ctx context.Context) error {
-	defer r.guards.Wait() // each ends with its session, with ctx, or with its call of Register
+	defer r.watchers.Wait() // each ends with its session, with ctx, or with its call of Register
 	e := Establishment{}
 	for misses := 0; ; {
 		s, err := r.open(ctx)
@@ -209,7 +209,7 @@ func (r *Registrar) close(ctx context.Context, s *Session) {
 // call calls the application. The context that it gets ends with ctx, with the session, and when the call has failed.
 func (r *Registrar) call(ctx context.Context, e Establishment) error {
 	registered, cancel := context.WithCancelCause(context.WithoutCancel(e.Session.Context()))
-	r.guards.Go(func() {
+	r.watchers.Go(func() {
 		select {
 		case <-e.Session.Done():
 			cancel(e.Session.Err())

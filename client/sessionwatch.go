@@ -53,8 +53,8 @@ type sessionWatch struct {
 	progress sessionProgress
 	// cluster is the identity of the present cluster, 0 until a node has reported one.
 	cluster uint64
-	// anew: the next event must report another cluster than before.
-	anew bool
+	// clusterChanged: the next event must report another cluster than before.
+	clusterChanged bool
 	// placed: a node is streaming events.
 	placed bool
 	// learning is the goroutine that learns of the members, which learns says is there.
@@ -119,8 +119,8 @@ func (w *sessionWatch) receiveOnce(ctx, attempt context.Context, cc *grpc.Client
 		if !w.progress.accept(e) {
 			continue
 		}
-		if w.anew {
-			e.Lost, e.Reason, w.anew = true, session.ErrClusterChanged, false
+		if w.clusterChanged {
+			e.Lost, e.Reason, w.clusterChanged = true, session.ErrClusterChanged, false
 		}
 		if !w.yield(e, nil) {
 			return nil
@@ -134,7 +134,7 @@ func (w *sessionWatch) isAnother(now session.NodeState) bool {
 	another := now.Cluster != 0 && w.cluster != 0 && now.Cluster != w.cluster
 	if another {
 		w.client.seen.note(nodeReport{cluster: now.Cluster, index: now.Index})
-		w.anew = w.anew || w.progress != sessionProgress{}
+		w.clusterChanged = w.clusterChanged || w.progress != sessionProgress{}
 		w.progress = sessionProgress{}
 	}
 	w.cluster = cmp.Or(now.Cluster, w.cluster)

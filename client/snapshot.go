@@ -22,7 +22,7 @@ type SnapshotRequest struct {
 	// Local asks for the state that the node has, which may be old. The node asks no leader, so that no quorum is
 	// needed.
 	Local bool
-	// Resume goes on with a stream of the same node that was cut off, at Offset: the ID that [SnapshotTo.Started] got.
+	// Resume continues a stream of the same node that was cut off, at Offset: the ID that [SnapshotTo.Started] got.
 	Resume []byte
 	Offset uint64
 }

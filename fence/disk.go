@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Between two attempts to lock a file. A lock that is waited for in the kernel would not heed a context.
+// Between two attempts to lock a file. A wait for a lock in the kernel would ignore the context.
 const (
 	firstPause = time.Millisecond
 	maxPause   = 50 * time.Millisecond

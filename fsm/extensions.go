@@ -83,7 +83,7 @@ func (k extension) canonical() []byte {
 	return digest.AppendUint64s([]byte{digest.KindExtension}, uint64(k.id), uint64(k.until.Milliseconds()))
 }
 
-// ExtendedUntil returns the moment of the log clock until which a session is extended, or 0 for a session that nobody
+// ExtendedUntil returns the moment of the log clock until which a session is extended, or 0 for a session without an
 // has extended (Y4).
 func (t *Tree) ExtendedUntil(id session.ID) time.Duration { return t.extensions.until(id) }
 

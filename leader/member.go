@@ -51,7 +51,7 @@ type applied struct {
 	draining, full bool
 }
 
-// replace moves the member to another directory: streams and answers begin anew, and no answer of the former directory
+// replace moves the member to another directory: streams and answers start again, and no answer of the former directory
 // counts for a round (R3, T6). The beginning of the node's silence and the start of its process stay, because they
 // belong to the node, whose sessions stay: V never goes back (E1).
 func (m *member) replace(directory uint64) {

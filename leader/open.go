@@ -28,7 +28,7 @@ func (q *requests) open(node session.Node, r *session.OpenRequest, done answered
 }
 
 // claim proposes a block of ids for the requesting node (O3 id blocks). Only the reply hands the block out: if a
-// deposed leader's entry commits and its reply is lost, nobody uses the block.
+// deposed leader's entry commits and its reply is lost, no node uses the block.
 func (q *requests) claim(node session.Node, r *session.ClaimRequest, done answered) {
 	if err := session.CheckClaim(r.Count); err != nil {
 		done(session.Reply{}, err)

@@ -124,7 +124,7 @@ func (q *applyQueue) run(ctx context.Context) {
 	}
 }
 
-// lowest returns the lowest awaited index, and the deadline of the oldest waiter; 0 when nobody waits.
+// lowest returns the lowest awaited index, and the deadline of the oldest waiter; 0 without waiters.
 func (q *applyQueue) lowest() (index uint64, until time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -134,7 +134,7 @@ func (q *applyQueue) lowest() (index uint64, until time.Time) {
 	return index, until
 }
 
-// await waits until the node has applied an index, until a deadline, or until somebody waits for a lower index.
+// await waits until the node has applied an index, until a deadline, or until another waiter waits for a lower index.
 func (q *applyQueue) await(ctx context.Context, index uint64, until time.Time) {
 	bounded, cancel := context.WithDeadline(ctx, until)
 	defer cancel()

@@ -126,7 +126,7 @@ func (c *calls) replies(all []session.Reply) {
 	}
 }
 
-// forget drops a request that nobody waits for any more; if the request was already sent, late gets its outcome. It
+// forget drops a request without a waiter; if the request was already sent, late gets its outcome. It
 // reports whether the request had no outcome yet, and whether it was sent.
 func (c *calls) forget(seq uint64, late onReply) (waits, sent bool) {
 	c.mu.Lock()

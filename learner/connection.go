@@ -14,7 +14,7 @@ import (
 // connection is one client connection, with the sessions that were opened or resumed through it.
 type connection struct {
 	server *Server
-	// unary means that nobody listens: the connection is that of a single call, which names its sessions by token.
+	// unary means that the connection has no listener: it is that of a single call, which names its sessions by token.
 	unary bool
 	// events is nil for unary calls, and once the connection has ended: the table refers to the connection as long as
 	// its sessions live, and would otherwise keep everything of the client's stream alive.

@@ -65,7 +65,7 @@ type Offload struct {
 }
 
 // AskNext asks more connections, in no order, to move to other nodes, until their global sessions are at least
-// sessions. It returns the number of global sessions of the asked connections.
+// sessions. It returns the number of global sessions of the notified connections.
 func (o *Offload) AskNext(sessions int) (asked int) {
 	clients := o.server.clients
 	for _, c := range o.clients() {

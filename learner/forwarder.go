@@ -79,7 +79,7 @@ func newForwarder(s *Server, link Link) *forwarder {
 }
 
 // run opens a stream whenever one is wanted, until finish. Once the node has wanted a stream, it wants one to each
-// later leader: clients that write go on writing.
+// later leader: clients that write continue.
 func (f *forwarder) run() {
 	wanted := f.ever.Load()
 	wait := minReopen

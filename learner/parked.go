@@ -6,7 +6,7 @@ import (
 	"holdfast/session"
 )
 
-// parked is a request of a connection in the apply queue, before anything is asked of the leader (N4 seen index). A
+// parked is a request of a connection in the apply queue, before any request to the leader (N4 seen index). A
 // client may name any index, so the end of its connection ends the wait: the queue then keeps nothing of the request.
 type parked struct {
 	conn *connection
@@ -65,5 +65,5 @@ func (c *connection) endWaits() {
 	}
 }
 
-// errEnded is the outcome of a request that waited on an ended connection. Nothing was asked of the leader.
+// errEnded is the outcome of a request that waited on an ended connection. No request was sent to the leader.
 func errEnded() error { return fmt.Errorf("%w: the connection ended", session.ErrClosed) }

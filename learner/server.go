@@ -289,7 +289,7 @@ func (s *Server) clusterID() uint64 {
 }
 
 // AllocateIDs claims a block of ids of this node through the leader, and returns the first (O3 id blocks). After
-// session.ErrOutcomeUnknown the block may be claimed, and nobody uses it: a repeated call claims another block.
+// session.ErrOutcomeUnknown the block may be claimed, and is unused: a repeated call claims another block.
 func (s *Server) AllocateIDs(ctx context.Context, r session.ClaimRequest) (session.ID, error) {
 	return s.upstream.claim(ctx, s.cfg.Node, r)
 }

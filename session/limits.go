@@ -53,14 +53,14 @@ type Limits struct {
 // DefaultLimits returns the default limits of a cluster, which are ZooKeeper's (H-17).
 func DefaultLimits() Limits { return Limits{Min: 4 * time.Second, Max: 40 * time.Second} }
 
-// Negotiate returns the timeout for a client that asks for asked: clamped to l, in whole milliseconds (H-14). A timeout
+// Negotiate returns the timeout for a requested timeout: clamped to l, in whole milliseconds (H-14). A timeout
 // that is not positive is a [FieldError] (K-04, Q-10).
-func (l Limits) Negotiate(asked time.Duration) (time.Duration, error) {
-	if asked <= 0 {
+func (l Limits) Negotiate(requested time.Duration) (time.Duration, error) {
+	if requested <= 0 {
 		limit := fmt.Sprintf("positive; it is clamped to %v to %v", l.Min, l.Max)
 		return 0, &FieldError{Field: "timeout", Limit: limit}
 	}
-	return min(max(asked, l.Min), l.Max).Truncate(time.Millisecond), nil
+	return min(max(requested, l.Min), l.Max).Truncate(time.Millisecond), nil
 }
 
 // Label is one label of a session.

@@ -53,7 +53,7 @@ type Scope uint8
 const (
 	// ScopeGlobal is the scope of replicated sessions.
 	ScopeGlobal Scope = iota + 1
-	// ScopeLocal is the scope of sessions that only the asked node knows.
+	// ScopeLocal is the scope of sessions that only the contacted node knows.
 	ScopeLocal
 )
 

@@ -20,8 +20,8 @@ type takeOver struct {
 	// attachment is the present holder's. The holder took the session over at, and keeps it until.
 	attachment uint64
 	at, until  time.Duration
-	// asked says that another client has asked for the session since.
-	asked bool
+	// contested says that another client has requested the session since.
+	contested bool
 }
 
 // fewTakeOvers is the number of take-overs below which none is dropped for its age.
@@ -63,7 +63,7 @@ func (t *TakeOvers) makeSpace(now time.Duration) {
 }
 
 // Recent returns when the attachment's holder took the session over, if that was less than half a timeout before now.
-// first says that nobody has asked before.
+// first says that no client has requested it before.
 func (t *TakeOvers) Recent(id ID, attachment uint64, now time.Duration) (at time.Duration, first, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -71,7 +71,7 @@ func (t *TakeOvers) Recent(id ID, attachment uint64, now time.Duration) (at time
 	if one == nil || one.attachment != attachment || one.until <= now {
 		return 0, false, false
 	}
-	first, one.asked = !one.asked, true
+	first, one.contested = !one.contested, true
 	return one.at, first, true
 }
 

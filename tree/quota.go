@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Paths that belong to the tree itself. Nobody may delete them. Only [Super] may write at and below [QuotaPath], unless
-// [Limits.OpenQuotas] is set (P3 quotas).
+// Paths that belong to the tree itself. No client may delete them. Only [Super] may write at and below [QuotaPath],
+// unless [Limits.OpenQuotas] is set (P3 quotas).
 const (
 	ReservedPath = "/zookeeper"
 	QuotaPath    = "/zookeeper/quota"

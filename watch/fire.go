@@ -42,7 +42,7 @@ func (n *notice) may(principals []tree.Principal) bool {
 	return n.public || readable(n.acl, principals)
 }
 
-// readable reports whether an access list lets principals read. Without a list, nobody may read.
+// readable reports whether an access list lets principals read. Without a list, no principal may read.
 func readable(acl *tree.ACL, principals []tree.Principal) bool {
 	return acl != nil && acl.Grants(tree.Read, principals)
 }

@@ -91,7 +91,7 @@ func (i *identity) verified() string {
 	return ""
 }
 
-// stillAdmitted returns an error when the client must not go on.
+// stillAdmitted returns an error when the client must not continue.
 func (i *identity) stillAdmitted() error {
 	if i.access == nil {
 		return nil

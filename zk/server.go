@@ -56,7 +56,7 @@ type Access interface {
 type Caller interface {
 	// Name is the verified name, empty for none.
 	Name() string
-	// Still returns an error when the client must not go on.
+	// Still returns an error when the client must not continue.
 	Still() error
 }
 

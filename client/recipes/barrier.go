@@ -52,9 +52,9 @@ func (b *Barrier) Lower(ctx context.Context) error {
 // Wait waits until the barrier is lowered; it returns at once if it is. Wait sees this client's earlier writes: a
 // barrier that this client raised is raised. The contacted node may not have applied recent writes of other clients.
 func (b *Barrier) Wait(ctx context.Context) error {
-	asked := b.line.begins("barrier")
+	try := b.line.begins("barrier")
 	err := b.wait(ctx)
-	asked.ended(err)
+	try.ended(err)
 	return failed("wait at", b.line.path, err)
 }
 

@@ -48,10 +48,10 @@ type Inside struct {
 // Enter waits until all have entered. When ctx ends first, the error wraps its cause, and the caller has not entered;
 // other callers may already have entered together with it.
 func (b *DoubleBarrier) Enter(ctx context.Context) (*Inside, error) {
-	asked := b.line.begins("double barrier")
+	try := b.line.begins("double barrier")
 	i, err := b.enter(ctx)
-	if asked.ended(err); err == nil {
-		asked.heldUntilOver(i.place)
+	if try.ended(err); err == nil {
+		try.heldUntilOver(i.place)
 	}
 	return i, failed("enter", b.line.path, err)
 }

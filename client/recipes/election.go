@@ -15,7 +15,7 @@ import (
 // Election elects one leader among the candidates, in the order of their arrival. Each candidate has a value, such as
 // its address, that others can read while it leads. Safe for concurrent use.
 //
-//	          Campaign           first in line, and promised
+//	          Campaign           first in queue, and promised
 //	away  ---------------> CANDIDATE ------------------------> LEADER
 //	  ^                        |                                 |
 //	  |  ctx ends, broken,     |   Resign, broken, session ends  |

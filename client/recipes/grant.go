@@ -11,7 +11,7 @@ import (
 // Grant is the common part of the grants of all recipes. The package's documentation describes its guarantees. Safe for
 // concurrent use.
 type Grant struct {
-	asked attempt
+	try   attempt
 	place *place
 	since time.Time
 
@@ -23,12 +23,12 @@ type Grant struct {
 }
 
 // newGrant returns the grant of a place that is first, once the session has a promise.
-func newGrant(ctx context.Context, p *place, asked attempt) (*Grant, error) {
+func newGrant(ctx context.Context, p *place, try attempt) (*Grant, error) {
 	promised, err := p.session.AwaitPromise(ctx)
 	if err != nil {
 		return nil, err
 	}
-	g := &Grant{asked: asked, place: p, since: time.Now()}
+	g := &Grant{try: try, place: p, since: time.Now()}
 	g.working, g.stop = context.WithCancelCause(promised)
 	context.AfterFunc(p.alive, g.over)
 	return g, nil
@@ -40,7 +40,7 @@ func (g *Grant) over() {
 	g.mu.Lock()
 	g.stop(why)
 	g.mu.Unlock()
-	g.asked.held(g.since, why)
+	g.try.held(g.since, why)
 }
 
 // Token returns the fencing token: the stamp of the creation of the grant's entry (H1 fencing tokens). It never
@@ -90,7 +90,7 @@ func (g *Grant) Done() <-chan struct{} { return g.place.alive.Done() }
 // notice a removal, so it is given up.
 func (g *Grant) Err() error { return context.Cause(g.place.alive) }
 
-// release ends the work under the grant, and then removes its entry. When ctx ends first, the removal goes on. The
+// release ends the work under the grant, and then removes its entry. When ctx ends first, the removal continues. The
 // error is why the grant was over before.
 func (g *Grant) release(ctx context.Context) error {
 	if err := g.Err(); err != nil {

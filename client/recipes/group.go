@@ -74,7 +74,7 @@ func NewGroup(in *client.Tree, path string) *Group { return &Group{in, path} }
 // chroot of the session's client.
 func (g *Group) Join(ctx context.Context, s *client.Session, m Member, o ...Option) (*Membership, error) {
 	l := line{session: s, path: g.path, o: optionsOf(o)}
-	asked := l.begins("group")
+	try := l.begins("group")
 	data, err := m.data(g.path)
 	if err == nil {
 		l.in, err = entriesWithin(s, g.in)
@@ -83,10 +83,10 @@ func (g *Group) Join(ctx context.Context, s *client.Session, m Member, o ...Opti
 	if err == nil {
 		p, err = handed(ctx, func(ctx context.Context) (*place, error) { return l.join(ctx, m.ID, data) })
 	}
-	if asked.ended(err); err != nil {
+	if try.ended(err); err != nil {
 		return nil, failed("join", g.path, err)
 	}
-	asked.heldUntilOver(p)
+	try.heldUntilOver(p)
 	return &Membership{p}, nil
 }
 

@@ -191,7 +191,7 @@ func (p *place) leave(why error) <-chan error {
 	return left
 }
 
-// left is leave, and waits until the entry is removed or ctx ends. The removal goes on then.
+// left is leave, and waits until the entry is removed or ctx ends. The removal continues then.
 func (p *place) left(ctx context.Context, why error) error {
 	select {
 	case err := <-p.leave(why):
@@ -284,7 +284,7 @@ type rule func(ctx context.Context, p *place) (string, error)
 func (p *place) reason(waiting context.Context, err error) error {
 	switch {
 	case errors.Is(context.Cause(p.alive), ErrReleased):
-		return err // the place was exchanged for what it stood for, and ctx ended in the same moment
+		return err // the entry was exchanged for the grant, and ctx ended in the same moment
 	case p.alive.Err() != nil:
 		return context.Cause(p.alive)
 	case err != nil && waiting.Err() != nil:

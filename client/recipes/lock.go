@@ -13,7 +13,7 @@ import (
 // or with a shared session: two calls of Lock of one session are two contenders. A lock is not reentrant, and a reader
 // must give its hold up to become a writer. Safe for concurrent use.
 //
-//	          Lock             nobody is ahead, and promised
+//	          Lock             no entry is ahead, and promised
 //	away  ------------> WAITING ---------------------------> HOLDING
 //	  ^                    |                                   |
 //	  |  ctx ends, broken, |       Unlock, broken, session ends|

@@ -11,7 +11,7 @@ import (
 // Once runs a job once for each key, in the first session that acquires the key's lock, and keeps the result. Safe for
 // concurrent use.
 //
-//	         first in line              work returns nil
+//	         first in queue             work returns nil
 //	NEW -------------------> RUNNING -----------------------> DONE, with the result
 //	 ^                          |
 //	 |  work fails, session ends|

@@ -74,13 +74,13 @@ func (q *Queue) Len(ctx context.Context, o ...client.ReadOption) (int, error) {
 
 // Take waits for an item and claims it. When ctx ends first, the error wraps its cause, and nothing is claimed.
 func (q *Queue) Take(ctx context.Context) (*Claim, error) {
-	asked := q.line.begins("queue")
-	c, err := q.take(ctx, asked)
-	asked.ended(err)
+	try := q.line.begins("queue")
+	c, err := q.take(ctx, try)
+	try.ended(err)
 	return c, failed("take from", q.line.path, err)
 }
 
-func (q *Queue) take(ctx context.Context, asked attempt) (*Claim, error) {
+func (q *Queue) take(ctx context.Context, try attempt) (*Claim, error) {
 	if err := check(q.line.path); err != nil {
 		return nil, err
 	}
@@ -88,15 +88,15 @@ func (q *Queue) take(ctx context.Context, asked attempt) (*Claim, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := q.first(ctx, p, asked)
+	c, err := q.first(ctx, p, try)
 	if err != nil {
 		p.leave(err)
 	}
 	return c, err
 }
 
-// first waits until p is first in line, and then for an item.
-func (q *Queue) first(ctx context.Context, p *place, asked attempt) (*Claim, error) {
+// first waits until p is first in the queue, and then for an item.
+func (q *Queue) first(ctx context.Context, p *place, try attempt) (*Claim, error) {
 	if err := p.turn(ctx, writing().ahead); err != nil {
 		return nil, err
 	}
@@ -110,7 +110,7 @@ func (q *Queue) first(ctx context.Context, p *place, asked attempt) (*Claim, err
 		if c == nil {
 			continue
 		}
-		if c.Grant, err = newGrant(ctx, c.place, asked); err != nil {
+		if c.Grant, err = newGrant(ctx, c.place, try); err != nil {
 			c.place.leave(err)
 			return nil, err
 		}

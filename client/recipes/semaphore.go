@@ -13,7 +13,7 @@ import (
 
 // Semaphore lets a number of callers hold a permit at a time, in the order in which they came. Safe for concurrent use.
 //
-//	          Acquire            first in line          fewer permits are out than there are
+//	          Acquire            first in queue         fewer permits are out than there are
 //	away  ---------------> WAITING ------------> FIRST ------------------------------------> HOLDING
 //	  ^                      |                     |                                           |
 //	  |  ctx ends, broken,   |                     |      Release, broken, session ends        |
@@ -43,12 +43,12 @@ const (
 // SizeError reports that a semaphore or a barrier at a path is used with another number elsewhere.
 type SizeError struct {
 	Path string
-	// Asked is the caller's number, Is the number in the entry at the path.
-	Asked, Is string
+	// Requested is the caller's number, Is the number in the entry at the path.
+	Requested, Is string
 }
 
 func (e *SizeError) Error() string {
-	return fmt.Sprintf("%s is for %s, not for %s", e.Path, e.Is, e.Asked)
+	return fmt.Sprintf("%s is for %s, not for %s", e.Path, e.Is, e.Requested)
 }
 
 // NewSemaphore returns the semaphore at a path with a number of permits, 1 to [MaxPermits], without contacting the
@@ -68,16 +68,16 @@ func (p *Permit) Release(ctx context.Context) error {
 // Acquire waits for a permit. When ctx ends first, the error wraps its cause, and no entry is left behind. The error is
 // a [SizeError] if the semaphore has another number of permits.
 func (s *Semaphore) Acquire(ctx context.Context) (*Permit, error) {
-	asked := s.line.begins("semaphore")
-	g, err := s.acquire(ctx, asked, waiting())
-	return s.answer("acquire", asked, g, err)
+	try := s.line.begins("semaphore")
+	g, err := s.acquire(ctx, try, waiting())
+	return s.answer("acquire", try, g, err)
 }
 
 // TryAcquire acquires a permit if one is free and no caller waits. Otherwise the error wraps [ErrBusy].
 func (s *Semaphore) TryAcquire(ctx context.Context) (*Permit, error) {
-	asked := s.line.begins("semaphore")
-	g, err := s.acquire(ctx, asked, hasty())
-	return s.answer("try to acquire", asked, g, err)
+	try := s.line.begins("semaphore")
+	g, err := s.acquire(ctx, try, hasty())
+	return s.answer("try to acquire", try, g, err)
 }
 
 // Do runs work while it holds a permit, see [Lock.Do].
@@ -89,15 +89,15 @@ func (s *Semaphore) Do(ctx context.Context, work func(ctx context.Context, token
 	return failed("hold", s.line.path, p.during(ctx, work))
 }
 
-func (s *Semaphore) answer(verb string, asked attempt, g *Grant, err error) (*Permit, error) {
-	asked.ended(err)
+func (s *Semaphore) answer(verb string, try attempt, g *Grant, err error) (*Permit, error) {
+	try.ended(err)
 	if err != nil {
 		return nil, failed(verb, s.line.path, err)
 	}
 	return &Permit{g}, nil
 }
 
-// manner is how a caller waits: in line, and as its first for a permit that comes back.
+// manner is how a caller waits: in the queue, and at its head for a released permit.
 type manner struct {
 	ahead rule
 	full  func(ctx context.Context, changed *client.OneShot) error
@@ -115,8 +115,8 @@ func hasty() manner {
 	return manner{busy(writing().ahead), func(context.Context, *client.OneShot) error { return ErrBusy }}
 }
 
-// acquire waits in line, and acquires a permit once it is first.
-func (s *Semaphore) acquire(ctx context.Context, asked attempt, how manner) (*Grant, error) {
+// acquire waits in the queue, and acquires a permit once it is first.
+func (s *Semaphore) acquire(ctx context.Context, try attempt, how manner) (*Grant, error) {
 	if err := s.check(ctx); err != nil {
 		return nil, err
 	}
@@ -124,15 +124,15 @@ func (s *Semaphore) acquire(ctx context.Context, asked attempt, how manner) (*Gr
 	if err != nil {
 		return nil, err
 	}
-	g, err := s.first(ctx, p, asked, how)
+	g, err := s.first(ctx, p, try, how)
 	if err != nil {
 		p.leave(err)
 	}
 	return g, err
 }
 
-// first waits until p is first in line, and acquires a permit for it.
-func (s *Semaphore) first(ctx context.Context, p *place, asked attempt, how manner) (*Grant, error) {
+// first waits until p is first in the queue, and acquires a permit for it.
+func (s *Semaphore) first(ctx context.Context, p *place, try attempt, how manner) (*Grant, error) {
 	if err := p.turn(ctx, how.ahead); err != nil {
 		return nil, err
 	}
@@ -140,7 +140,7 @@ func (s *Semaphore) first(ctx context.Context, p *place, asked attempt, how mann
 	if err != nil {
 		return nil, err
 	}
-	g, err := newGrant(ctx, holder, asked)
+	g, err := newGrant(ctx, holder, try)
 	if err != nil {
 		holder.leave(err)
 	}
@@ -230,7 +230,7 @@ func sized(ctx context.Context, in entries, path, number string) error {
 		case err == nil && e.Data == nil: // created by another caller's line, after the cluster had removed it
 			err = in.Set(ctx, path, []byte(number), e.Stat.Version)
 		case err == nil && string(e.Data) != number:
-			return &SizeError{Path: path, Asked: number, Is: string(e.Data)}
+			return &SizeError{Path: path, Requested: number, Is: string(e.Data)}
 		}
 		if !overtaken(err) {
 			return err

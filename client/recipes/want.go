@@ -24,14 +24,14 @@ type want struct {
 
 // grant waits for a grant. data is the entry's data.
 func (l line) grant(ctx context.Context, w want, data []byte) (*Grant, error) {
-	asked := l.begins(w.recipe)
-	g, err := l.wait(ctx, w, data, asked)
-	asked.ended(err)
+	try := l.begins(w.recipe)
+	g, err := l.wait(ctx, w, data, try)
+	try.ended(err)
 	return g, err
 }
 
 // wait enters the line and waits for its turn, and for a promise of the session.
-func (l line) wait(ctx context.Context, w want, data []byte, asked attempt) (*Grant, error) {
+func (l line) wait(ctx context.Context, w want, data []byte, try attempt) (*Grant, error) {
 	if err := check(l.path); err != nil {
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func (l line) wait(ctx context.Context, w want, data []byte, asked attempt) (*Gr
 	}
 	if err = p.turn(ctx, w.ahead); err == nil {
 		var g *Grant
-		if g, err = newGrant(ctx, p, asked); err == nil {
+		if g, err = newGrant(ctx, p, try); err == nil {
 			return g, nil
 		}
 	}
@@ -51,7 +51,7 @@ func (l line) wait(ctx context.Context, w want, data []byte, asked attempt) (*Gr
 
 // try is grant for a caller that does not wait: the error is [ErrBusy] if a contender is ahead.
 func (l line) try(ctx context.Context, w want, data []byte) (*Grant, error) {
-	asked := l.begins(w.recipe)
+	try := l.begins(w.recipe)
 	name, err := w.holder(ctx, l)
 	if err == nil && name != "" {
 		err = ErrBusy
@@ -59,9 +59,9 @@ func (l line) try(ctx context.Context, w want, data []byte) (*Grant, error) {
 	var g *Grant
 	if err == nil {
 		w.ahead = busy(w.ahead)
-		g, err = l.wait(ctx, w, data, asked)
+		g, err = l.wait(ctx, w, data, try)
 	}
-	asked.ended(err)
+	try.ended(err)
 	return g, err
 }
 

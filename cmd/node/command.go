@@ -111,12 +111,12 @@ func runNode(ctx context.Context, cfg config.Config, o node.Options) error {
 	if err != nil {
 		return failure{err}
 	}
-	var told sync.WaitGroup
+	var notifying sync.WaitGroup
 	telling, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	told.Go(func() { notifySystemd(ctx, telling, n.Stalled, o.Logger) })
+	notifying.Go(func() { notifySystemd(ctx, telling, n.Stalled, o.Logger) })
 	err = n.Run(ctx)
 	cancel()
-	told.Wait()
+	notifying.Wait()
 	if err != nil {
 		return failure{err}
 	}

@@ -71,7 +71,7 @@ func restoreCommand() *cobra.Command {
 		Short: "Make the data directories of a new cluster from a backup",
 		Long: "Make the data directories of a new cluster from a backup (holdfast snapshot save).\n\n" +
 			"The new cluster has another cluster_id and another key, so no node of the former cluster can join, and\n" +
-			"no client's token is valid. Its ids, indexes, stamps and attachments go on far above those of the backup.\n" +
+			"no client's token is valid. Its ids, indexes, stamps and attachments continue far above those of the backup.\n" +
 			"One run makes the directories of all nodes that are to vote from the start: they recognize each other by\n" +
 			"this. Move each to its node. Other peers start on empty directories, and the cluster adds them.",
 		Args: arg.One("FILE"),
@@ -152,7 +152,7 @@ func recovers(cmd *cobra.Command, from string, n storage.Founding, yes bool) (er
 	say("Writes that only the other nodes had are gone for good, acknowledged or not. If another directory is left,\n" +
 		"compare both, and use the one whose log ends in the higher term, or with the higher index of the same term.\n")
 	if !yes {
-		say("Type the former cluster's id to go on: ")
+		say("Type the former cluster's id to continue: ")
 		if err = confirmed(cmd.Context(), cmd.InOrStdin(), h.Cluster); err != nil {
 			return err
 		}
@@ -172,7 +172,7 @@ func goesOn(cmd *cobra.Command) (end func()) {
 	printed := make(chan struct{})
 	stop := context.AfterFunc(cmd.Context(), func() {
 		defer close(printed)
-		_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "node: the directories are being made, and the command goes on: a second "+
+		_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "node: the directories are being made, and the command continues: a second "+
 			"signal ends it at once, and no node starts on the incomplete directories")
 	})
 	return func() {

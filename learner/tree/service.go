@@ -52,7 +52,7 @@ const tickEvery = 250 * time.Millisecond
 type State struct {
 	Index uint64
 	// Founded says that the state has applied the entry that founds the cluster (W8 feature level). Before, the tree is
-	// empty because the node knows nothing yet, and nobody may read it.
+	// empty because the node has no state yet, and no client may read it.
 	Founded bool
 	Root    tree.Frozen
 	Writers *writers.Root
@@ -139,8 +139,8 @@ func (s *Service) Run(ctx context.Context) {
 	}
 }
 
-// Numbers returns the numbers for the answer to a session's resume: the number of its newest applied write, and the number
-// up to which results are gone (X4 a new instance starts anew).
+// Numbers returns the numbers for the answer to a session's resume: the number of its newest applied write, and the
+// number up to which results are gone (X4 a new instance starts anew).
 func (s *Service) Numbers(id session.ID) (applied, floor uint64) {
 	w, _ := s.view().Writer(uint64(id))
 	return w.Applied, w.Floor

@@ -18,7 +18,7 @@ type Auth struct {
 	// File has the tokens and the names of certificates; AuditFile gets the lines about what operators do. Both may be
 	// empty.
 	File, AuditFile string
-	// HTTPAllowedHosts are further names under which browsers reach a node that authenticates nobody, with commas
+	// HTTPAllowedHosts are further names under which browsers reach a node without authentication, with commas
 	// between them.
 	HTTPAllowedHosts string
 }
@@ -64,7 +64,7 @@ func authSettings() []setting {
 
 func notHost(s string) bool { return s == "" || !validHost(s) }
 
-// auth checks that nobody opens a node to strangers without having said so.
+// auth checks that a node without authentication listens beyond loopback only on explicit request.
 func (k *checker) auth() {
 	a := k.c.Auth
 	if a.Mode == "" {
@@ -130,7 +130,7 @@ func (c Config) authWarnings() []string {
 			"set client_tls to require")
 	}
 	if c.Auth.Mode == authz.Certificates && (!c.TLS.HTTP.Secure() || c.TLS.HTTPAuth == secure.AuthNone) {
-		all = append(all, "auth is certificates, and callers of http_listen can show none: nobody may read /metrics; set "+
+		all = append(all, "auth is certificates, and callers of http_listen can show none: no caller may read /metrics; set "+
 			"http_tls and http_cert_auth")
 	}
 	return all

@@ -68,7 +68,7 @@ func Default() Config {
 	return c
 }
 
-// Complete returns c with the settings of TLS and authentication filled in that nobody gave. Its error names all
+// Complete returns c with the missing settings of TLS and authentication filled in. Its error names all
 // problems of c at once: it joins one [SettingError] for each problem.
 func (c Config) Complete() (Config, error) { return c.complete(provenance{}) }
 

@@ -110,7 +110,7 @@ type loader struct {
 	problems []error
 }
 
-func (l *loader) complain(setting, value, origin, limit string) {
+func (l *loader) reject(setting, value, origin, limit string) {
 	l.problems = append(l.problems, &SettingError{Setting: setting, Value: value, Origin: origin, Limit: limit})
 }
 
@@ -118,7 +118,7 @@ func (l *loader) set(name, written, origin string) {
 	l.from.origin[name] = origin
 	if err := l.rows[name].value(&l.c).Set(written); err != nil {
 		l.from.unreadable[name] = true
-		l.complain(name, fmt.Sprintf("%q", written), origin, err.Error())
+		l.reject(name, fmt.Sprintf("%q", written), origin, err.Error())
 	}
 }
 
@@ -139,7 +139,7 @@ func (l *loader) environ(env map[string]string) {
 	}
 	delete(env, configVariable)
 	for _, name := range sortedKeys(env) {
-		l.complain(name, "", "environment", "is not a setting: see node run --help")
+		l.reject(name, "", "environment", "is not a setting: see node run --help")
 	}
 }
 
@@ -150,12 +150,12 @@ func (l *loader) file(path, origin string) bool {
 	}
 	b, err := readBounded(path)
 	if err != nil {
-		l.complain(configFlag, path, origin, "cannot be read: "+err.Error())
+		l.reject(configFlag, path, origin, "cannot be read: "+err.Error())
 		return false
 	}
 	root, err := parseYAML(b)
 	if err != nil {
-		l.complain(configFlag, path, origin, err.Error())
+		l.reject(configFlag, path, origin, err.Error())
 		return false
 	}
 	if root != nil {
@@ -188,13 +188,13 @@ func (l *loader) mapping(root *yaml.Node, path string) {
 		origin := fmt.Sprintf("file %s, line %d", path, key.Line)
 		switch _, known := l.rows[key.Value]; {
 		case !known:
-			l.complain(key.Value, "", origin, "is not a setting: see node run --help")
+			l.reject(key.Value, "", origin, "is not a setting: see node run --help")
 		case seen[key.Value]:
-			l.complain(key.Value, "", origin, "is set twice")
+			l.reject(key.Value, "", origin, "is set twice")
 		case key.Value == "peers" && value.Kind == yaml.SequenceNode:
 			l.peers(value, path, origin)
 		case value.Kind != yaml.ScalarNode || value.Tag == "!!null":
-			l.complain(key.Value, "", origin, "must be a single value")
+			l.reject(key.Value, "", origin, "must be a single value")
 			l.from.unreadable[key.Value] = true
 		default:
 			l.set(key.Value, value.Value, origin)
@@ -209,7 +209,7 @@ func (l *loader) peers(list *yaml.Node, path, origin string) {
 	for _, item := range list.Content {
 		p, err := peerFromYAML(item)
 		if err != nil {
-			l.complain("peers", "", fmt.Sprintf("file %s, line %d", path, item.Line), err.Error())
+			l.reject("peers", "", fmt.Sprintf("file %s, line %d", path, item.Line), err.Error())
 			l.from.unreadable["peers"] = true
 			continue
 		}

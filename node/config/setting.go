@@ -26,7 +26,7 @@ type setting struct {
 	limit string
 	ok    func(c *Config) bool
 	value func(c *Config) pflag.Value
-	// secret says that nobody else may see the value. It has no flag: other users of a machine see the flags of its
+	// secret says that the value must stay hidden. It has no flag: other users of a machine see the flags of its
 	// programs.
 	secret bool
 }

@@ -26,7 +26,7 @@ type Config struct {
 	Logger     hclog.Logger
 	Pulse      session.Pulse
 	Membership *members.Membership
-	// Silence is how long Raft hears nothing of a leader that is gone though its connections stay open.
+	// Silence is how long Raft receives nothing from a leader that is gone though its connections stay open.
 	Silence time.Duration
 }
 
@@ -60,7 +60,7 @@ type Voter struct {
 	questions chan question
 	results   chan result
 	machine   *succession.Machine
-	// asking are the questions that this node has under way.
+	// asking are the pending questions of this node.
 	asking sync.WaitGroup
 
 	// probes, started and backed count what this node did, for metrics.
@@ -74,7 +74,7 @@ type question struct {
 	answer chan bool
 }
 
-// result tells the machine the outcome of what it asked for.
+// result reports the outcome of a request to the machine.
 type result func(now time.Time, f succession.Facts) succession.Effects
 
 // inquiry is a question between nodes, as JSON: does the asked node lead the term (Probe), or does it back the asking
@@ -108,7 +108,7 @@ func New(cfg Config) *Voter {
 // Stats counts what a voter did.
 type Stats struct {
 	// Probes are the questions to leaders' addresses, Supported the nodes that this node backed, Started the elections
-	// for which it stood.
+	// for which it campaigned.
 	Probes, Supported, Started uint64
 }
 

@@ -15,8 +15,8 @@ import (
 	"holdfast/transport/ratelimit"
 )
 
-// complaintInterval is the shortest time between two warnings about a lasting condition.
-const complaintInterval = 10 * time.Second
+// warningInterval is the shortest time between two warnings about a lasting condition.
+const warningInterval = 10 * time.Second
 
 // Measures read the use of the machine. Tests replace them.
 type Measures struct {
@@ -54,9 +54,9 @@ type ResourcesConfig struct {
 type Resources struct {
 	cfg ResourcesConfig
 
-	// disk and complaints belong to WatchDisk; opens and all belong to Run.
+	// disk and warnings belong to WatchDisk; opens and all belong to Run.
 	disk       fullDisk
-	complaints rate.Sometimes
+	warnings   rate.Sometimes
 	opens, all threshold
 
 	// measured is the last measurement of the disk; nil before the first.
@@ -77,11 +77,11 @@ func NewResources(cfg ResourcesConfig) *Resources {
 		cfg.Measures.Heap = heapInUse
 	}
 	return &Resources{
-		cfg:        cfg,
-		disk:       fullDisk{limit: cfg.DiskLimit},
-		opens:      threshold{at: shareOfOpens, hysteresis: memoryHysteresis},
-		all:        threshold{at: shareOfAll, hysteresis: memoryHysteresis},
-		complaints: rate.Sometimes{Interval: complaintInterval},
+		cfg:      cfg,
+		disk:     fullDisk{limit: cfg.DiskLimit},
+		opens:    threshold{at: shareOfOpens, hysteresis: memoryHysteresis},
+		all:      threshold{at: shareOfAll, hysteresis: memoryHysteresis},
+		warnings: rate.Sometimes{Interval: warningInterval},
 	}
 }
 
@@ -110,7 +110,7 @@ func (r *Resources) every(ctx context.Context, f func()) error {
 func (r *Resources) measureDisk() {
 	disk, err := r.cfg.Measures.Disk()
 	if err != nil { // the watchdog checks the disk
-		r.complaints.Do(func() { r.cfg.Logger.Warn("free disk space is unknown", "error", err) })
+		r.warnings.Do(func() { r.cfg.Logger.Warn("free disk space is unknown", "error", err) })
 		return
 	}
 	r.measured.Store(&disk)

@@ -13,12 +13,12 @@ import (
 
 // Supervisor acts on the findings of the watchdog. Each of its methods belongs to one goroutine.
 //
-// A node that stalls is cut off from Raft: its followers hear from it no more and elect another leader, and a leader
-// regards it as lost. It takes no role, serves no client, and reports that. When the stalled operation ends well, the
-// node comes back by itself. This is safe, because Raft does not limit the duration of a write: a node whose write was
-// late is a slow node, and its connections are like those of a node that was cut off. The node learns the newer term
-// from the next message, and entries that it appended under the old term are overwritten unless a quorum has them
-// (Ongaro and Ousterhout, "In search of an understandable consensus algorithm", section 5). A write that fails is
+// A node that stalls is cut off from Raft: its followers receive nothing more from it and elect another leader, and a
+// leader regards it as lost. It takes no role, serves no client, and reports that. When the stalled operation ends
+// well, the node comes back by itself. This is safe, because Raft does not limit the duration of a write: a node whose
+// write was late is a slow node, and its connections are like those of a node that was cut off. The node learns the
+// newer term from the next message, and entries that it appended under the old term are overwritten unless a quorum has
+// them (Ongaro and Ousterhout, "In search of an understandable consensus algorithm", section 5). A write that fails is
 // different: the node ends, and starts again from its disk.
 //
 // After a pause of the process that was longer than the limit, there is no stall to end. The time was credited to the

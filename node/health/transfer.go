@@ -54,7 +54,7 @@ func (t *Transfer) ToAny(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for len(servers) > 0 { // the order is computed anew, because Peers may have changed
+	for len(servers) > 0 { // the order is computed again, because Peers may have changed
 		next := byPreference(t.cfg.Node, slices.Collect(maps.Keys(servers)), t.cfg.Peers())[0]
 		if err := t.ToServer(ctx, servers[next]); !errors.Is(err, session.ErrTransferTimeout) {
 			return err

@@ -25,18 +25,18 @@ type Reconciler struct {
 	interval   time.Duration
 	term       Term
 	planner    *planner
-	// complaints bounds the warnings about members that keep their vote.
-	complaints rate.Sometimes
+	// warnings bounds the warnings about members that keep their vote.
+	warnings rate.Sometimes
 }
 
 // NewReconciler returns the reconciler of a term. It shares the turn to decide about the members with operators.
 func NewReconciler(o *Operator, t Term) *Reconciler {
 	r := &Reconciler{
 		operator: o, membership: o.cfg.Membership, logger: o.cfg.Logger, interval: o.cfg.Interval, term: t,
-		complaints: rate.Sometimes{Interval: warnInterval},
+		warnings: rate.Sometimes{Interval: warnInterval},
 	}
 	r.planner = newPlanner(r.interval, o.cfg.DrainTimeout, func(node session.Node, why error) {
-		r.complaints.Do(func() { r.logger.Warn("not demoting a member yet", "node", node, "reason", why) })
+		r.warnings.Do(func() { r.logger.Warn("not demoting a member yet", "node", node, "reason", why) })
 	})
 	return r
 }

@@ -43,7 +43,7 @@ func (e *waitingError) Error() string {
 			text += e.noMajority
 		} else {
 			text += "the node comes back by itself, as a new one, while a majority of the other nodes runs and has a " +
-				"leader; to go on with the former directory instead, stop the node and put that directory back, unless it is " +
+				"leader; to continue with the former directory instead, stop the node and put that directory back, unless it is " +
 				"an older copy"
 		}
 	}

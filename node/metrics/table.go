@@ -15,7 +15,7 @@ const (
 )
 
 // table has a row for each gauge and counter, in the order of the documentation. To add a metric, add a row, run the
-// tests with -update, and put a rule into deploy/prometheus if the condition must alert somebody.
+// tests with -update, and put a rule into deploy/prometheus if the condition must raise an alert.
 //
 //nolint:funlen,maintidx // a table
 func table() []metric {
@@ -72,7 +72,7 @@ func table() []metric {
 		gauge("jeopardy", "1 while no recent round is good.", "1 for 10 s: its clients move to other nodes",
 			value(func(s *Snapshot) bool { return s.Learner.Jeopardy })),
 		gauge("draining", "1 while the node drains (Q1): an operator's command, or a stop.",
-			"1 though nobody works on the node: holdfast cluster undrain",
+			"1 without maintenance of the node: holdfast cluster undrain",
 			value(func(s *Snapshot) bool { return s.Health.Draining })),
 		gauge("settings_differ", "Settings with another value on another node.",
 			"above 0 for 1 h: the log names them",

@@ -32,7 +32,7 @@ type histogram struct {
 }
 
 // bucketFactor bounds the growth from one bucket of a native histogram to the next. maxBuckets bounds the number of
-// buckets. bucketsReset is the least time after which a histogram with too many buckets begins anew.
+// buckets. bucketsReset is the least time after which a histogram with too many buckets starts again.
 const (
 	bucketFactor = 1.1
 	maxBuckets   = 160

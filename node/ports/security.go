@@ -163,7 +163,7 @@ func (s *security) warning() string {
 	if s.store == nil {
 		return ""
 	}
-	if err := s.store.Complaint(); err != nil {
+	if err := s.store.LoadError(); err != nil {
 		return "certificates not reloaded: " + err.Error()
 	}
 	return ""

@@ -51,7 +51,7 @@ func (r *ledTerms) store(t *leader.Tracker) {
 }
 
 // totals returns what has happened in all terms that this process has led. Only the fields that count are set. The
-// clock of a term that has ended counts until its end: a tracker's own clock goes on.
+// clock of a term that has ended counts until its end: a tracker's own clock continues.
 func (r *ledTerms) totals() leader.Stats {
 	r.mu.Lock()
 	all, newest, runs := r.before, r.newest, r.runs

@@ -58,7 +58,7 @@ type Config struct {
 	Link func(learner.ForwardingLink) learner.ForwardingLink
 	// Tracer makes the spans of links and of the log; nil makes none.
 	Tracer *tracing.Tracer
-	// Record is told how far a leader's directory has come.
+	// Record gets the position of a leader's directory.
 	Record func(raftnet.Directory, raftnet.Position)
 
 	// ExpiryInterval and Limits are those of a tracker, Capacity and TreeLimits those that this node puts into the log
@@ -71,7 +71,7 @@ type Config struct {
 	NewestStream func(context.Context, session.Node) (session.Hello, bool)
 	// WatchRounds transfers leadership while good, the number of good rounds, does not rise. It returns when ctx ends.
 	WatchRounds func(ctx context.Context, good func() uint64)
-	// Announce is told when this node begins or ends to lead a term.
+	// Announce is called when this node begins or ends to lead a term.
 	Announce  func(leads bool)
 	Observers Observers
 }
@@ -118,16 +118,16 @@ type Observers struct {
 type Runner struct {
 	cfg   Config
 	terms *terms
-	// complaints bounds the log lines about roles that end.
-	complaints rate.Sometimes
+	// warnings bounds the log lines about roles that end.
+	warnings rate.Sometimes
 }
 
-// complaintInterval is the least time between two warnings about roles that end.
-const complaintInterval = 10 * time.Second
+// warningInterval is the least time between two warnings about roles that end.
+const warningInterval = 10 * time.Second
 
 // New returns a Runner. It starts nothing.
 func New(cfg Config) *Runner {
-	return &Runner{cfg: cfg, terms: newTerms(cfg), complaints: rate.Sometimes{Interval: complaintInterval}}
+	return &Runner{cfg: cfg, terms: newTerms(cfg), warnings: rate.Sometimes{Interval: warningInterval}}
 }
 
 // Tracker returns the tracker of the term that this node leads, nil while it leads none.
@@ -164,7 +164,7 @@ func (r *Runner) Run(ctx context.Context) error {
 		}
 		if err != nil && ctx.Err() == nil {
 			r.cfg.Logger.Debug("role ended", "error", err)
-			r.complain(err)
+			r.warn(err)
 		}
 		r.pause(ctx, r.cfg.Interval/retryFraction)
 	}
@@ -183,13 +183,13 @@ func (r *Runner) pause(ctx context.Context, most time.Duration) {
 	}
 }
 
-// complain warns at intervals of a role that cannot be taken. A change of leader is no reason to warn.
-func (r *Runner) complain(err error) {
+// warn warns at intervals about a role that cannot start. A change of leader is no reason to warn.
+func (r *Runner) warn(err error) {
 	if errors.Is(err, session.ErrNoLeader) || errors.Is(err, session.ErrNotLeader) ||
 		errors.Is(err, leader.ErrTermOver) {
 		return
 	}
-	r.complaints.Do(func() { r.cfg.Logger.Warn("role ended, and is tried again", "error", err) })
+	r.warnings.Do(func() { r.cfg.Logger.Warn("role ended, and is tried again", "error", err) })
 }
 
 // awaitEnd waits until the node no longer stalls, or ctx ends.

@@ -67,7 +67,7 @@ func (a *awaited) happened() {
 	}
 }
 
-// begun returns the tracker of the term that this node leads, nil when it leads none. Followers hear of a new leader
+// begun returns the tracker of the term that this node leads, nil when it leads none. Followers learn of a new leader
 // before it has committed the command that begins its tracker (R5 start of a tracker). A stream that comes so early
 // waits: refused, it would come back a fraction of an interval later, and its node would serve no open meanwhile.
 func (t *terms) begun(ctx context.Context) *leader.Tracker {
@@ -208,7 +208,7 @@ func (t *terms) followSelf(ctx context.Context, tracker *leader.Tracker) {
 		err := t.followPipe(ctx, tracker)
 		if ctx.Err() == nil {
 			t.cfg.Logger.Debug("link to the own tracker ended", "error", err)
-			_ = session.Sleep(ctx, t.cfg.Interval/retryFraction) // ctx is looked at above
+			_ = session.Sleep(ctx, t.cfg.Interval/retryFraction) // the loop checks ctx
 		}
 	}
 }

@@ -96,7 +96,7 @@ type lostError struct{ path, what string }
 
 func (e *lostError) Error() string {
 	return e.path + " was " + e.what +
-		" while the node runs: move the former one back (do not copy it), and the node goes on; or stop the node and, " +
+		" while the node runs: move the former one back (do not copy it), and the node continues; or stop the node and, " +
 		Recovery
 }
 

@@ -167,7 +167,7 @@ func (m *Machine) concerns(f Facts, from session.Node, q Question) bool {
 }
 
 // free reports whether this node may back a voter. While this node itself only asks, it yields to a better voter: one
-// with a longer log, or with a log as long and a smaller number. It then heeds no answers any more.
+// with a longer log, or with a log as long and a smaller number. It then ignores further answers.
 func (m *Machine) free(now time.Time, f Facts, from session.Node, q Question) bool {
 	switch {
 	case !now.Before(m.bond.until), m.bond.to == from:

@@ -57,8 +57,8 @@ func (l lateness) plus(late, limit time.Duration) lateness {
 }
 
 // Watchdog notices that this node stalls: a write or the applying of an entry lasts longer than a limit, or the process
-// itself does not run. Raft does not notice: a leader with a hanging disk goes on sending heartbeats and leads for
-// ever. A follower with a hanging disk goes on answering them, so that a leader without a quorum of disks stays leader.
+// itself does not run. Raft does not notice: a leader with a hanging disk keeps sending heartbeats and leads for
+// ever. A follower with a hanging disk keeps answering them, so that a leader without a quorum of disks stays leader.
 //
 // The watchdog decides only from what its callers report and from its clock. Time by which its own scans came late does
 // not count: a process that was paused in the middle of a write has not waited for the disk. For scans that are each

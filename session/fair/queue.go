@@ -98,7 +98,7 @@ func (q *Queue[S, T]) remove(i *Item[S, T]) {
 			delete(q.sources, s.of)
 		}
 	}
-	if len(q.items) == 0 { // nobody waits, so earlier service does not count any more
+	if len(q.items) == 0 { // no waiters, so earlier service does not count any more
 		q.now, q.resting = 0, nil
 		clear(q.sources)
 	}

@@ -95,7 +95,7 @@ func (a *Audit) allow(verified bool, o Outcome) (omitted int, ok bool) {
 	}
 }
 
-// record is one act in progress. A nil record stands for a call that is not audited.
+// record is one act in progress. A nil record means a call that is not audited.
 type record struct {
 	audit          *Audit
 	act, who, from string

@@ -46,8 +46,8 @@ type Config struct {
 type Authorizer struct {
 	cfg   Config
 	stats counters
-	// complaints limits the lines about refusals, because anybody can cause them.
-	complaints rate.Sometimes
+	// warnings limits the lines about refusals, because any client can cause them.
+	warnings rate.Sometimes
 }
 
 // Refused is a reason in [Stats].
@@ -75,15 +75,15 @@ type counters [Reasons]atomic.Uint64
 // Stats counts denied calls by reason.
 type Stats [Reasons]uint64
 
-// complaintInterval is the shortest time between two lines about denied calls.
-const complaintInterval = time.Second
+// warningInterval is the shortest time between two lines about denied calls.
+const warningInterval = time.Second
 
 // New returns an authorizer.
 func New(c Config) *Authorizer {
 	if c.Clock == nil {
 		c.Clock = time.Now
 	}
-	return &Authorizer{cfg: c, complaints: rate.Sometimes{First: 10, Interval: complaintInterval}}
+	return &Authorizer{cfg: c, warnings: rate.Sometimes{First: 10, Interval: warningInterval}}
 }
 
 // Stats returns the numbers of denied calls.
@@ -167,7 +167,7 @@ func (g *Authorizer) still(method string, call auth.Call, was auth.Identity, fro
 // valid: a caller without a valid token must not learn that.
 func (g *Authorizer) refuse(method string, call auth.Call, why Refused, id auth.Identity, from net.Addr) error {
 	g.stats[why].Add(1)
-	g.complaints.Do(func() {
+	g.warnings.Do(func() {
 		g.cfg.Logger.Warn("call denied", "method", method, "reason", why.String(), "who", id.Name, "from", address(from),
 			"needs", call.Needs.String())
 	})

@@ -48,8 +48,8 @@ type counters struct {
 // treeCounters count the clients' requests of the tree, and the events sent to them.
 type treeCounters struct {
 	reads, writes, watches, events atomic.Uint64
-	// stood and stuck count streams that ended (G8 request bounds, G9 answer bounds).
-	stood, stuck atomic.Uint64
+	// blocked and stuck count streams that ended (G8 request bounds, G9 answer bounds).
+	blocked, stuck atomic.Uint64
 }
 
 // Stats are gauges and counters of the client port.
@@ -145,7 +145,7 @@ func (s *Server) Stats() Stats {
 		TreeWrites:      s.stats.tree.writes.Load(),
 		TreeWatches:     s.stats.tree.watches.Load(),
 		TreeEvents:      s.stats.tree.events.Load(),
-		StreamsBlocked:  s.stats.tree.stood.Load(),
+		StreamsBlocked:  s.stats.tree.blocked.Load(),
 		TreeSlowReaders: s.stats.tree.stuck.Load(),
 	}
 }

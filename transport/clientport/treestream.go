@@ -235,7 +235,7 @@ func (c *connection) awaitTree(ctx context.Context, all, one *holdfastv1.ClientM
 		select {
 		case <-full:
 		case <-late.C:
-			c.server.stats.tree.stood.Add(1)
+			c.server.stats.tree.blocked.Add(1)
 			return &session.LimitError{Name: "queued_requests", Limit: fmt.Sprintf("%d requests of the tree in flight, "+
 				"or the node's bounds, for %v", maxTreeRequests, limit)}
 		case <-ctx.Done():

@@ -29,7 +29,7 @@ const (
 	// Every bound on requests needs this second way: requests that reached only one of two nodes may raise its term
 	// above any bound, and each node would refuse the other for good.
 	TermLeap = 1 << 20
-	// FarTerm is the highest term that this node accepts in an answer or a meeting from a node that it dialled. Half of
+	// FarTerm is the highest term that this node accepts in an answer or a handshake from a node that it dialled. Half of
 	// all terms are above it.
 	FarTerm = 1 << 62
 	// maxIndex is the highest index that this node accepts in a message. The indexes of a cluster end earlier, at
@@ -276,7 +276,7 @@ func (c *Checked) entries(r *raft.AppendEntriesRequest) error {
 	index, term := r.PrevLogEntry, r.PrevLogTerm
 	for _, e := range r.Entries {
 		if e == nil {
-			return &malformed{what: fmt.Sprintf("no entry where number %d stands", index+1)}
+			return &malformed{what: fmt.Sprintf("no entry at number %d", index+1)}
 		}
 		if e.Index != index+1 || e.Term < term || e.Term > r.Term {
 			return &malformed{

@@ -106,7 +106,7 @@ type Met struct {
 func (l *Layer) Meet(ctx context.Context, address string, request []byte) (Met, error) {
 	met, err := l.exchange(ctx, address, codeMeet, 0, request)
 	if err != nil {
-		return Met{}, fmt.Errorf("meeting %s: %w", address, err)
+		return Met{}, fmt.Errorf("handshake with %s: %w", address, err)
 	}
 	return met, nil
 }
@@ -142,14 +142,14 @@ var errMet = errors.New("the nodes have met")
 func serveExchange(conn net.Conn, theirs greeting, answer func(session.Node, Directory, []byte) []byte) error {
 	request, err := readFrame(conn)
 	if err != nil {
-		return fmt.Errorf("meeting: %w", err)
+		return fmt.Errorf("handshake: %w", err)
 	}
 	var frame []byte
 	if answer != nil {
 		frame = answer(theirs.node, theirs.directory, request)
 	}
 	if err := writeFrame(conn, frame); err != nil {
-		return fmt.Errorf("meeting: %w", err)
+		return fmt.Errorf("handshake: %w", err)
 	}
 	return errMet
 }

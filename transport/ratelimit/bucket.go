@@ -32,7 +32,7 @@ const maxCost = int64(time.Second)
 // or its connection ends: see [Reservations]. A slot whose request never comes back stops counting when its retry time
 // has passed. Requests without a reservation get retry times behind the queue and do not lengthen it: otherwise a flood
 // of calls from clients that have gone would delay live sessions until they expire. A queue longer than
-// [session.MaxRetryAfter] starts anew: retry times are then assigned twice, and every second client is refused again.
+// [session.MaxRetryAfter] starts again: retry times are then assigned twice, and every second client is refused again.
 type bucket struct {
 	// interval is the time between two tokens; 0 is no limit.
 	interval int64

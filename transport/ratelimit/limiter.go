@@ -85,7 +85,7 @@ type Refusals [Kinds][Scopes]uint64
 // Caller identifies the client that makes a request.
 type Caller struct {
 	// Address is the peer's IPv4 address, or the /64 of its IPv6 address: a client with one address of a /64 usually
-	// has all of them. The zero value stands for peers without an IP address.
+	// has all of them. The zero value means peers without an IP address.
 	Address netip.Addr
 	// Name is the name of the client. Clients without a name share one rate limit.
 	Name string

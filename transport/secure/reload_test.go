@@ -42,14 +42,14 @@ func TestReloadOfACertificateThatIsNotValidYet(t *testing.T) {
 		store.Reload()
 		now = now.Add(10 * time.Second)
 	}
-	if store.Current() != before || store.Complaint() == nil || store.Stats().Failures != 1 ||
+	if store.Current() != before || store.LoadError() == nil || store.Stats().Failures != 1 ||
 		strings.Count(log.String(), "not reloaded") != 1 {
-		t.Errorf("before its time: complaint %v, %d failures, want one\n%s", store.Complaint(), store.Stats().Failures, log)
+		t.Errorf("before its time: complaint %v, %d failures, want one\n%s", store.LoadError(), store.Stats().Failures, log)
 	}
 	now = begins.Add(time.Second)
 	store.Reload()
-	if store.Current() == before || store.Complaint() != nil || store.Stats().Reloads != 1 {
-		t.Errorf("a certificate that has become valid was not loaded: %v", store.Complaint())
+	if store.Current() == before || store.LoadError() != nil || store.Stats().Reloads != 1 {
+		t.Errorf("a certificate that has become valid was not loaded: %v", store.LoadError())
 	}
 }
 
@@ -152,14 +152,14 @@ func TestReloadOfHalfAFile(t *testing.T) {
 	} {
 		certs.Write(t, files.CA, parts...)
 		store.Reload()
-		err := store.Complaint()
+		err := store.LoadError()
 		if store.Current() != before || err == nil || !strings.Contains(err.Error(), "blocks cannot be read") {
 			t.Errorf("%s: taken, or complained of as %v", name, err)
 		}
 	}
 	certs.Write(t, files.CA, other.PEM(), []byte("some words\n"), ca.PEM())
 	if store.Reload(); store.Current() == before {
-		t.Errorf("a whole file was not taken: %v", store.Complaint())
+		t.Errorf("a whole file was not taken: %v", store.LoadError())
 	}
 }
 
@@ -188,13 +188,13 @@ func TestReloadOfFilesThatAreBeingWritten(t *testing.T) {
 		until(11)
 		certs.Write(t, files.CA, ca.PEM(), other.PEM())
 		until(19)
-		if got := store.Stats(); got.Reloads != 0 || store.Complaint() != nil {
-			t.Errorf("the first half of the file was taken: %+v, %v", got, store.Complaint())
+		if got := store.Stats(); got.Reloads != 0 || store.LoadError() != nil {
+			t.Errorf("the first half of the file was taken: %+v, %v", got, store.LoadError())
 		}
 		certs.Write(t, files.CA, other.PEM(), ca.PEM())
 		until(29)
 		if got := store.Stats(); got.Reloads != 1 {
-			t.Errorf("after the interval there were %d reloads, want 1: %v", got.Reloads, store.Complaint())
+			t.Errorf("after the interval there were %d reloads, want 1: %v", got.Reloads, store.LoadError())
 		}
 		cancel()
 		if err := <-ended; err != nil {

@@ -267,7 +267,7 @@ func TestReloadIsWhole(t *testing.T) {
 	for range 3 {
 		store.Reload()
 	}
-	if store.Current() != before || store.Complaint() == nil {
+	if store.Current() != before || store.LoadError() == nil {
 		t.Error("a certificate without its key was taken, or not complained about")
 	}
 	if n := strings.Count(log.String(), "not reloaded"); n != 1 || store.Stats().Failures != 1 {
@@ -275,8 +275,8 @@ func TestReloadIsWhole(t *testing.T) {
 	}
 	move(next.Key, files.Key)
 	store.Reload()
-	if store.Current() == before || store.Complaint() != nil || store.Stats().Reloads != 1 {
-		t.Errorf("the pair was not loaded: %v", store.Complaint())
+	if store.Current() == before || store.LoadError() != nil || store.Stats().Reloads != 1 {
+		t.Errorf("the pair was not loaded: %v", store.LoadError())
 	}
 	for name, spoil := range map[string]func() error{
 		"missing": func() error { return os.Remove(files.CA) },
@@ -289,7 +289,7 @@ func TestReloadIsWhole(t *testing.T) {
 			t.Fatal(err)
 		}
 		store.Reload()
-		if store.Current() != good || store.Complaint() == nil {
+		if store.Current() != good || store.LoadError() == nil {
 			t.Errorf("%s CA: taken, or no complaint", name)
 		}
 		_, err := secure.Open(secure.StoreConfig{Files: files})
@@ -298,8 +298,8 @@ func TestReloadIsWhole(t *testing.T) {
 		}
 		certs.Write(t, files.CA, ca.PEM())
 		store.Reload()
-		if store.Complaint() != nil {
-			t.Errorf("after the %s CA: %v", name, store.Complaint())
+		if store.LoadError() != nil {
+			t.Errorf("after the %s CA: %v", name, store.LoadError())
 		}
 	}
 }

@@ -49,8 +49,8 @@ type Store struct {
 	// loaded are the contents of current, refused the contents that were refused last, and seen the contents at the
 	// last check of Run. guarded by mu
 	loaded, refused, seen contents
-	// complaint is why the last check could not load the files; empty if it could. guarded by mu
-	complaint string
+	// problem is why the last check could not load the files; empty if it could. guarded by mu
+	problem   string
 	checkedAt time.Time // guarded by mu
 	warned    time.Time // guarded by mu
 	// live are the connections with a verified certificate of the other side. guarded by mu
@@ -161,7 +161,7 @@ func (s *Store) install(read contents, err error) {
 	s.checkedAt = now
 	same := err == nil && read.equal(s.loaded)
 	if same {
-		s.complaint = ""
+		s.problem = ""
 	}
 	s.mu.Unlock()
 	if same {
@@ -176,7 +176,7 @@ func (s *Store) install(read contents, err error) {
 		return
 	}
 	s.mu.Lock()
-	s.loaded, s.complaint, s.warned = read, "", time.Time{}
+	s.loaded, s.problem, s.warned = read, "", time.Time{}
 	s.mu.Unlock()
 	s.current.Store(m)
 	s.reloads.Add(1)
@@ -189,9 +189,9 @@ func (s *Store) install(read contents, err error) {
 // files once, because the text of a reason may contain the time.
 func (s *Store) refuse(read contents, why error) {
 	s.mu.Lock()
-	again := s.complaint == why.Error() ||
-		s.complaint != "" && read.equal(s.refused) && !read.equal(contents{})
-	s.refused, s.complaint = read, why.Error()
+	again := s.problem == why.Error() ||
+		s.problem != "" && read.equal(s.refused) && !read.equal(contents{})
+	s.refused, s.problem = read, why.Error()
 	s.mu.Unlock()
 	if again {
 		return
@@ -279,14 +279,14 @@ func (s *Store) Stats() Stats {
 	return st
 }
 
-// Complaint returns why the files on disk are not in use; nil when they are.
-func (s *Store) Complaint() error {
+// LoadError returns why the files on disk are not in use; nil when they are.
+func (s *Store) LoadError() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.complaint == "" {
+	if s.problem == "" {
 		return nil
 	}
-	return errors.New(s.complaint)
+	return errors.New(s.problem)
 }
 
 // describe names a certificate's owner and end; empty for nil.

@@ -252,7 +252,7 @@ func (t *Tree) change(key string, how func(*entry)) *entry {
 	return &now
 }
 
-// set replaces an entry's data. The TTL of an expiring entry begins anew.
+// set replaces an entry's data. The TTL of an expiring entry starts again.
 func (t *Tree) set(at At, s tree.Set) (tree.OpOutcome, *tree.RefusedError) {
 	if _, refused := t.existing(s.Path, tree.Any); refused != nil {
 		return tree.OpOutcome{}, refused

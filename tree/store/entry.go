@@ -45,8 +45,8 @@ func (e *entry) mayHaveChildren() bool { return e.kind != tree.Ephemeral && e.ki
 // ends reports whether e will end by itself unless it changes.
 func (e *entry) ends() bool { return e.dueMS != 0 && e.children == 0 }
 
-// The turns of the entries that end by themselves (D5). A client may wait for the end of a lock-delay, and nobody waits
-// for the end of a container. Due times are smaller than the distance between two turns.
+// The turns of the entries that end by themselves (D5). A client may wait for the end of a lock-delay, and no client
+// waits for the end of a container. Due times are smaller than the distance between two turns.
 const (
 	lockDelayTurn = iota << 62
 	expiringTurn
@@ -132,7 +132,7 @@ func sumOf(data []byte) *[sha256.Size]byte {
 	return &sum
 }
 
-// afresh returns the entry with its hashes computed anew.
+// afresh returns the entry with its hashes recomputed.
 func (e *entry) afresh() *entry {
 	if e.sum == nil && (e.acl == nil || e.acl.sum == nil) {
 		return e

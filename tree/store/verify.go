@@ -75,7 +75,7 @@ func (p *pacer) step() error {
 	return nil
 }
 
-// Verify computes anew everything that a tree keeps about its entries, and returns an error that names the first
+// Verify recomputes everything that a tree keeps about its entries, and returns an error that names the first
 // difference: the numbers of children, the owners with their indexes and the weights of their ephemerals, the entries
 // that end by themselves (I12 no orphans), the usage of quotas (I16 counts), and the memory of the entries. It adds the
 // tree's part of the state's digest to digest, so that damaged memory shows there.

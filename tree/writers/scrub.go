@@ -2,7 +2,7 @@ package writers
 
 import "fmt"
 
-// Verify computes anew everything that a table keeps about its writers: each writer's contents, and the weights of
+// Verify recomputes everything that a table keeps about its writers: each writer's contents, and the weights of
 // results and wills, in total and for each principal (X3 kept results). Its error names the first difference. Verify
 // calls add with everything in the table's digest, so that damaged memory shows there, and returns the error of add.
 // add must not keep the bytes. Verify may run concurrently with the writer of the table.

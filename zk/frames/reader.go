@@ -44,7 +44,7 @@ func NewReader(from io.Reader, budget *Budget, end func(error)) Reader {
 	return Reader{from: from, budget: budget, end: end}
 }
 
-// First returns the first frame, which the caller owns. A four-letter word stands in the place of the frame's length
+// First returns the first frame, which the caller owns. A four-letter word takes the place of the frame's length
 // (H-01): when answer knows the word and returns true, First returns [io.EOF].
 func (r *Reader) First(answer func(word [HeadBytes]byte) bool) ([]byte, error) {
 	if err := r.readHead(); err != nil {

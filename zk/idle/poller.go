@@ -22,7 +22,7 @@ type poller struct {
 }
 
 // newPoller starts a poller. One goroutine calls readable with the keys of finished waits, and fail
-// when the poller cannot go on.
+// when the poller cannot continue.
 func newPoller(readable func(keys []uint64), fail func()) (*poller, error) {
 	fd, err := syscall.EpollCreate1(syscall.EPOLL_CLOEXEC)
 	if err != nil {

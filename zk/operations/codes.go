@@ -10,8 +10,9 @@ import (
 
 // codeOf returns the code of a refusal; false for an error that ends the connection, which the client sees as a lost
 // connection (Z6 closing). A limit that the node has reached for a moment, for all its clients together (G8 request
-// bounds), ends the connection too, and the client goes on at another node. A code would not help: kazoo ends for good
-// with a code that it does not know, and the Java client ignores the code of a setWatches and would lose its watches.
+// bounds), ends the connection too, and the client continues at another node. A code would not help: kazoo ends for
+// good with a code that it does not know, and the Java client ignores the code of a setWatches and would lose its
+// watches.
 func codeOf(err error) (jute.Code, bool) {
 	var refused *tree.RefusedError
 	switch {

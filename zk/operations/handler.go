@@ -87,7 +87,7 @@ func (h *Handler) Request(frame []byte) (*queue.Request, error) {
 		return nil, fmt.Errorf("%w: %w", jute.ErrProtocol, err) // too short for its header (N-46)
 	}
 	r := &queue.Request{Request: parsed, Bytes: len(frame) + extraBytes(parsed.Body)}
-	if err != nil { // ZooKeeper goes on; then the client of a setWatches relies on watches that it does not have
+	if err != nil { // ZooKeeper continues; then the client of a setWatches relies on watches that it does not have
 		h.refuseAndEnd(r, jute.MarshallingError, fmt.Errorf("%w: %w", jute.ErrProtocol, err))
 		return r, nil
 	}

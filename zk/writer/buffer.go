@@ -15,7 +15,7 @@ type buffer struct {
 	// progress is when the client accepted the newest byte, zero while nothing is being sent. blocked is since when the
 	// buffer waits for a confirmed touch, zero if it does not.
 	progress, blocked time.Time
-	// plain reports whether an interrupted write can go on, which TLS cannot.
+	// plain reports whether an interrupted write can continue, which TLS cannot.
 	plain bool
 }
 
@@ -64,7 +64,7 @@ func (b *buffer) write(to net.Conn, within, timeout time.Duration) (n int, err e
 		b.progress = time.Now()
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) && until.Before(late) {
-		err = nil // the next step decides whether the write goes on
+		err = nil // the next step decides whether the write continues
 	}
 	return n, err
 }

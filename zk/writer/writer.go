@@ -400,7 +400,7 @@ func (w *Writer) appendReply(reply *jute.Encoder) {
 	w.buffer.append(reply.Frame())
 }
 
-// maySend reports whether a byte may be sent now: the client gives its server up two thirds of Told after the last
+// maySend reports whether a byte may be sent now: the client leaves its server two thirds of Told after the last
 // byte, so it gives up before its session can expire (Z5).
 func (w *Writer) maySend() bool { return w.sendable() >= 0 }
 

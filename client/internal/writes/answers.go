@@ -38,7 +38,7 @@ func (q *Queue) Answered(number uint64, a Answer) []Report {
 // Refused handles a node's refusal: the write did not use its number at this node. What the queue does depends on err:
 //
 //   - [tree.GapError]: it goes back to the number that the node names (X8 admission of writes).
-//   - [tree.WindowError], [session.ErrLimit], and what else passes: it waits, as long as the node says, and goes on
+//   - [tree.WindowError], [session.ErrLimit], and what else passes: it waits, as long as the node says, and continues
 //     with the write. Each write carries the newest acknowledgement, which frees capacity (X3 kept results).
 //   - [session.ErrInvalid] and the like, which do not pass: a void takes the write's
 //     number, and the write's caller gets the reason.

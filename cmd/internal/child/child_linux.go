@@ -49,7 +49,7 @@ type supervisor struct {
 	signals  chan os.Signal
 	// ended is closed when the program has ended. It is not reaped yet, so its ids are not reused.
 	ended <-chan struct{}
-	// stopRequested: a Ctrl-Z was passed on, wants that the program is to get the terminal when it goes on.
+	// stopRequested: a Ctrl-Z was passed on, wants that the program is to get the terminal when it continues.
 	stopRequested, wants bool
 	lost, killed         bool
 }
@@ -105,7 +105,7 @@ func (s *supervisor) supervise() {
 			return
 		case got := <-s.signals:
 			if got == syscall.SIGCONT {
-				s.checkHold() // before the program can go on
+				s.checkHold() // before the program can continue
 			}
 			s.signalled(got)
 		case <-lost:
@@ -200,7 +200,7 @@ func (s *supervisor) stopped(by syscall.Signal) {
 	_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP) // the next that happens is SIGCONT
 }
 
-// proceed has a stopped program go on.
+// proceed continues a stopped program.
 func (s *supervisor) proceed() {
 	if s.wants && s.terminal.isMine() {
 		s.terminal.lend(s.group)

@@ -27,7 +27,7 @@ type Conn struct {
 	unholding   bool
 	// crowded says that the connection accepts no requests now. Only the goroutine that adds requests sets it.
 	crowded atomic.Bool
-	// place is closed when a request is accepted again; nil while nobody waits.
+	// place is closed when a request is accepted again; nil without waiters.
 	place chan struct{}
 	// blocked are requests that wait for memory, in order. Some may be answered.
 	blocked []*Request

@@ -22,7 +22,7 @@ func (m *Manager) isAnother(cluster uint64) bool {
 func (m *Manager) recordCluster(now *session.NodeState) {
 	known := &m.Effects.Known
 	if m.isAnother(now.Cluster) {
-		m.Log(hclog.Warn, "another cluster than before: it was started anew or restored, or an address belongs "+
+		m.Log(hclog.Warn, "another cluster than before: it was recreated or restored, or an address belongs "+
 			"to another cluster now; watches report lost events", "node", now.Node)
 		known.Seen, known.Stamp, m.distrusted = now.Index, 0, 0
 		m.handler.ClusterChanged()

@@ -135,7 +135,7 @@ func (m *Manager) StaysReadOnly(c *Conn, err error) bool {
 		c.state.Index >= m.Effects.Known.Seen && !m.isAnother(c.state.Cluster)
 }
 
-// StayReadOnly makes a read-only candidate the current connection for want of a better one. The move goes on.
+// StayReadOnly makes a read-only candidate the current connection for want of a better one. The move continues.
 func (m *Manager) StayReadOnly(err error) {
 	c := m.candidate
 	m.current, m.candidate, c.Probe = c, nil, Probe{}

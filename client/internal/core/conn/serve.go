@@ -33,7 +33,7 @@ func (m *Manager) Connected(c *Conn) {
 }
 
 // Served records that the node of c did something for the client that needs a leader. A candidate becomes current. A
-// move away from the current connection ends, unless its fault goes on.
+// move away from the current connection ends, unless its fault lasts.
 func (m *Manager) Served(c *Conn) {
 	m.router.Fresh, m.router.Refused = true, false
 	c.Window.Served()

@@ -46,9 +46,9 @@ type touchBody struct {
 	on   *conn.Conn
 }
 
-// nobody is an id of node 0, which no session has. A sign of life on a connection without sessions names this id: a
+// noSession is an id of node 0, which no session has. A sign of life on a connection without sessions names this id: a
 // touch without ids would touch sessions that the client does not hold.
-const nobody session.ID = 1
+const noSession session.ID = 1
 
 // Wanted is false once the caller has its answer, or the open has moved to another connection.
 func (b *openBody) Wanted() bool { return !b.call.answered && b.call.on == b.on }
@@ -156,7 +156,7 @@ func (b *touchBody) Message(seq uint64) *holdfastv1.ClientMessage {
 		touch.Ids = append(touch.Ids, uint64(h.id))
 	}
 	if b.sign && len(touch.Ids) == 0 {
-		touch.Ids = append(touch.Ids, uint64(nobody))
+		touch.Ids = append(touch.Ids, uint64(noSession))
 	}
 	b.s.tree.Acknowledge(b.on, touch)
 	return &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Touch{Touch: touch}}

@@ -74,11 +74,11 @@ func (s *Manager) detach(c *conn.Conn, err error) {
 }
 
 // Denied answers the callers that wait for a connection, because each node that has answered in a whole round denies
-// the client (route.Denied). A session that the client holds goes on: a token or a certificate that is replaced too
+// the client (route.Denied). A session that the client holds continues: a token or a certificate that is replaced too
 // late must not end it.
 func (s *Manager) Denied(err error) {
 	for call := range s.opens {
-		if call.h == nil { // an open that a node has answered goes on: its session lives
+		if call.h == nil { // an open that a node has answered continues: its session lives
 			s.giveUp(call, err)
 		}
 	}

@@ -284,7 +284,7 @@ func (m *Manager) Refused(c *conn.Conn, r *window.Request, err error) bool {
 		m.readRefused(c, r, b, err)
 	case *watchBody:
 		m.watchRefused(c, r, b, err)
-	case *unwatchBody: // the node may go on watching; its events have no receiver
+	case *unwatchBody: // the node may keep watching; its events have no receiver
 	default:
 		return false
 	}
@@ -314,7 +314,7 @@ func (m *Manager) Dropped(c *conn.Conn) {
 }
 
 // Denied answers the reads without a session, and ends the watches that no node has begun. A watch that was in place
-// goes on.
+// continues.
 func (m *Manager) Denied(err error) {
 	for call := range m.calls {
 		if call.of == nil {

@@ -148,7 +148,7 @@ func (m *Manager) watchRefused(c *conn.Conn, r *window.Request, b *watchBody, er
 	for _, e := range b.entries {
 		switch {
 		case w.all[e.spec] != e:
-		case e.placed: // the node goes on with the active watches
+		case e.placed: // the node keeps the active watches
 			e.pending = false
 			m.endStarting(e, err)
 			if !e.wanted() { // the active watches were dropped meanwhile

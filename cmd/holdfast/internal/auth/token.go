@@ -43,7 +43,7 @@ func newNew(env *cli.Env) *cobra.Command {
 		Use: "new NAME --role ROLE", Short: "Make a bearer token, and the line of the nodes' auth_file for it",
 		Long: `Make a bearer token, and the line of the nodes' auth_file for it.
 
-The token is printed once and stored nowhere: give it to its user in a file that nobody else can
+The token is printed once and stored nowhere: give it to its user in a file that no other user can
 read. The line has only a digest of the token. Put the line under "tokens:" in the auth_file of
 every node; nodes read the file again within 5 seconds.
 

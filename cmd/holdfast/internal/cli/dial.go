@@ -44,11 +44,11 @@ func (d *dialer) dial(ctx context.Context, address string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &watchedConn{Conn: conn, note: func(err error) { d.note(address, err) }, heard: d.heard}, nil
+	return &watchedConn{Conn: conn, note: func(err error) { d.note(address, err) }, onHTTP2: d.speaksHTTP2}, nil
 }
 
-// heard records that a server speaks HTTP/2.
-func (d *dialer) heard() {
+// speaksHTTP2 records that a server speaks HTTP/2.
+func (d *dialer) speaksHTTP2() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.answered = true
@@ -99,7 +99,7 @@ func (d *dialer) saw(cause error) bool {
 type watchedConn struct {
 	net.Conn
 	note     func(error)
-	heard    func()
+	onHTTP2  func()
 	reported atomic.Bool
 }
 
@@ -109,7 +109,7 @@ func (c *watchedConn) Read(b []byte) (int, error) {
 	if c.reported.CompareAndSwap(false, true) {
 		failed := earlyFailure(b[:n], err)
 		if c.note(failed); failed == nil && n > 0 {
-			c.heard()
+			c.onHTTP2()
 		}
 	}
 	return n, err

@@ -91,7 +91,7 @@ func TestAConnectionReportsOnce(t *testing.T) {
 		"a reset write":         {scripted{reads: bytes.NewReader(nil), writeErr: syscall.ECONNRESET}, []error{errHungUp}},
 	} {
 		var got []error
-		c := &watchedConn{Conn: &tt.conn, note: func(err error) { got = append(got, err) }, heard: func() {}}
+		c := &watchedConn{Conn: &tt.conn, note: func(err error) { got = append(got, err) }, onHTTP2: func() {}}
 		for range 2 {
 			_, _ = c.Write([]byte("x"))
 			_, _ = c.Read(make([]byte, 64))

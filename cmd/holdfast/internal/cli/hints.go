@@ -119,7 +119,7 @@ func (c *Cluster) hungUp(err error) bool {
 }
 
 // LacksServices reports whether a gRPC server answered that it lacks a service that every release has. Only the text
-// tells: the code UNIMPLEMENTED stands for an unknown service and for an unknown method, which a node of another
+// tells: the code UNIMPLEMENTED means an unknown service and for an unknown method, which a node of another
 // release may answer. The SDK also returns the end of a stream as text, without its code.
 func LacksServices(err error) bool {
 	if err == nil {

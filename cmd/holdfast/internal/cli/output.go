@@ -47,7 +47,7 @@ func (p *Printer) checkFormat() error {
 	return nil
 }
 
-// JSON reports whether the user asked for JSON.
+// JSON reports whether --output json is set.
 func (p *Printer) JSON() bool { return p.format == formatJSON }
 
 // Terminal reports whether the standard output is a terminal.

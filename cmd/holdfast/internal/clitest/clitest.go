@@ -77,17 +77,17 @@ func Execute(t *testing.T, stdin string, args ...string) (code int, stdout, stde
 	return code, out.String(), errs.String()
 }
 
-// InTime runs a check with growing limits for --call-timeout or --wait, until the check returns no complaint. A refused
+// InTime runs a check with growing limits for --call-timeout or --wait, until the check returns no problem. A refused
 // command lasts as long as its limit, and a busy machine needs long to answer at all.
-func InTime(t *testing.T, check func(limit string) (complaint string)) {
+func InTime(t *testing.T, check func(limit string) (problem string)) {
 	t.Helper()
-	complaint := ""
+	problem := ""
 	for _, limit := range []string{"1s", "5s", "30s"} {
-		if complaint = check(limit); complaint == "" {
+		if problem = check(limit); problem == "" {
 			return
 		}
 	}
-	t.Error(complaint)
+	t.Error(problem)
 }
 
 // WantOutput fails unless got equals want, ignoring surrounding space.

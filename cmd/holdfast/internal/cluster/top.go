@@ -107,12 +107,12 @@ func (s *topSource) Fetch(ctx context.Context, w top.Query) top.Sample {
 		})
 		one.Deaths = page.Certificates
 	})
-	told := make([][]top.Connection, len(endpoints))
+	reports := make([][]top.Connection, len(endpoints))
 	for i, endpoint := range endpoints {
-		all.Go(func() { told[i] = s.connections(ctx, endpoint) })
+		all.Go(func() { reports[i] = s.connections(ctx, endpoint) })
 	}
 	all.Wait()
-	for i, connections := range told {
+	for i, connections := range reports {
 		for j := range connections {
 			connections[j].Node = one.Nodes[i].Status.Node
 		}
@@ -128,9 +128,9 @@ func (s *topSource) Fetch(ctx context.Context, w top.Query) top.Sample {
 }
 
 func (s *topSource) node(ctx context.Context, endpoint string) top.Node {
-	asked := time.Now()
+	sent := time.Now()
 	st, err := s.env.Cluster.StatusOf(ctx, s.client, endpoint)
-	n := top.Node{Endpoint: endpoint, Status: st, At: time.Now(), RoundTrip: time.Since(asked)}
+	n := top.Node{Endpoint: endpoint, Status: st, At: time.Now(), RoundTrip: time.Since(sent)}
 	if err != nil {
 		n.Silent = s.env.Cluster.Cause(endpoint, err)
 	}

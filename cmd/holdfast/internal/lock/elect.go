@@ -15,7 +15,7 @@ import (
 const electionsPath = "/elections"
 
 // electionHelp is part of the help of every command that takes the name of an election.
-const electionHelp = `NAME stands for the entry ` + electionsPath + `/NAME of the tree, unless it begins with a slash.`
+const electionHelp = `NAME means the entry ` + electionsPath + `/NAME of the tree, unless it begins with a slash.`
 
 // electFlags are the flags of "elect".
 type electFlags struct {

@@ -22,7 +22,7 @@ func New(env *cli.Env) []*cobra.Command {
 const locksPath = "/locks"
 
 // nameHelp is part of the help of every command that takes the name of a lock.
-const nameHelp = `NAME stands for the entry ` + locksPath + `/NAME of the tree, unless it begins with a slash.`
+const nameHelp = `NAME means the entry ` + locksPath + `/NAME of the tree, unless it begins with a slash.`
 
 // lockFlags are the flags of "lock".
 type lockFlags struct {

@@ -56,7 +56,7 @@ ends. The registration belongs to a session. When the session expires, because t
 unreachable, or when the instance's entry is removed, the command registers the instance again. The
 program runs on.
 
-SERVICE stands for the entry ` + servicesPath + `/SERVICE of the tree, unless it begins with a slash. An
+SERVICE means the entry ` + servicesPath + `/SERVICE of the tree, unless it begins with a slash. An
 instance is an entry below it, whose data has address, labels and health in JSON. The program has
 its path in ` + memberVariable + `.
 

@@ -251,7 +251,7 @@ func programArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// pathOf returns the path that a name stands for: the name itself if it is a path, otherwise an entry below base.
+// pathOf returns the path that a name means: the name itself if it is a path, otherwise an entry below base.
 func pathOf(base, name string) (string, error) {
 	path := name
 	if !strings.HasPrefix(name, tree.Root) {

@@ -121,7 +121,7 @@ the nearest ancestor applies.
 A GRANT is SCHEME:ID:PERMISSIONS, where permissions are letters: r reads data, lists children and
 watches, w sets the data, c creates children, d removes children, a sets the list. world:anyone is
 every client, digest:NAME:HASH a client with a password, ip:ADDRESS or ip:NETWORK a client at that
-address, and x509:SUBJECT a client certificate. "auth:" stands for all passwords and certificates of
+address, and x509:SUBJECT a client certificate. "auth:" means all passwords and certificates of
 this command. When no grant has the permission a, no client but super can change the list again.
 
 ` + cli.WriteHelp,

@@ -19,7 +19,7 @@ import (
 const (
 	// maxDrawn bounds --limit: the command keeps all entries that it draws.
 	maxDrawn = 1_000_000
-	// maxOwners bounds the sessions whose remaining time is asked for. Each costs a call.
+	// maxOwners bounds the sessions whose remaining time is requested. Each costs a call.
 	maxOwners = 1000
 )
 
@@ -65,7 +65,7 @@ type drawer struct {
 	// drawn are the entries so far; cut says that entries are missing because of --limit.
 	drawn []branchView
 	cut   bool
-	// owners has the remaining time of sessions that were asked for.
+	// owners has the requested remaining times of sessions.
 	owners map[uint64]string
 }
 

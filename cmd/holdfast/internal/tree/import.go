@@ -54,7 +54,7 @@ The copy keeps data, access lists, the versions of both, and the counters of seq
 skips and counts ephemerals, and skips /zookeeper. It does not keep stamps, times, TTLs and
 containers: see docs/zookeeper.md.
 
-A copy that was cut off goes on when the command runs again: what is equal already is left. An entry
+An interrupted copy continues when the command runs again: equal entries are skipped. An entry
 that differs is a conflict, and is left too unless --overwrite is given. The exit code is 0 only if
 both trees are equal in the end.
 
@@ -68,7 +68,7 @@ side where they do not allow everybody everything. A source that serves TLS (sec
 		RunE: cli.Run(env, &f, runImportZooKeeper),
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.to, "to", tree.Root, "path of the cluster's tree that stands for the source's root")
+	flags.StringVar(&f.to, "to", tree.Root, "path of the cluster's tree for the source's root")
 	flags.StringArrayVar(&f.auth, "source-auth", nil, "SCHEME:ID for the source, as in digest:super:PASSWORD; may be "+
 		"repeated (environment, which other users of the machine cannot see: "+sourceAuthVariable+")")
 	flags.StringVar(&f.tls.CACert, "source-cacert", "",

@@ -19,7 +19,7 @@ byte. A text that begins with @ needs a second @: @@.`
 // maxData bounds the data that a command reads: no entry has more.
 const maxData = tree.MaxRequest
 
-// readArgument returns the data that an argument stands for: the text itself, - for the standard input, or @FILE. Two @
+// readArgument returns the data that an argument means: the text itself, - for the standard input, or @FILE. Two @
 // begin a text with one.
 func readArgument(ctx context.Context, argument string, stdin io.Reader) ([]byte, error) {
 	name, isFile := strings.CutPrefix(argument, "@")

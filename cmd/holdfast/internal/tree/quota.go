@@ -108,7 +108,7 @@ func printQuota(env *cli.Env, path string, q tree.Quota, used tree.Usage) error 
 	})
 }
 
-// quotaFlags are limits; the largest number stands for none.
+// quotaFlags are limits; the largest number means none.
 type quotaFlags struct{ entries, bytes, softEntries, softBytes uint64 }
 
 func (f *quotaFlags) quota() tree.Quota {

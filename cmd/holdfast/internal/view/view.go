@@ -25,7 +25,7 @@ func (id *ID) UnmarshalText(b []byte) error {
 	return err
 }
 
-// Spec is what the client asked for when it opened a session.
+// Spec is the client's request when it opened a session.
 type Spec struct {
 	TimeoutMS int64             `json:"timeout_ms"`
 	Labels    map[string]string `json:"labels,omitempty"`

@@ -158,7 +158,7 @@ func Serve(t *testing.T, register func(*grpc.Server)) string {
 	return listener.Addr().String()
 }
 
-// Called notes a call and returns the refusal that the test asked for.
+// Called notes a call and returns the refusal that the test has set.
 func (n *Node) Called(name string) error {
 	n.Mu.Lock()
 	defer n.Mu.Unlock()

@@ -23,7 +23,7 @@ type Operator struct {
 	Kills []*holdfastv1.KillSessionsRequest
 	// DeathFilter is that of the newest list of deaths. guarded by AdminMu
 	DeathFilter *holdfastv1.DeathFilter
-	// Frozen is the newest freeze that was asked for, Extended are the extensions. guarded by AdminMu
+	// Frozen is the newest requested freeze, Extended are the extensions. guarded by AdminMu
 	Frozen   *holdfastv1.FreezeExpiryRequest
 	Extended []*holdfastv1.ExtendSessionRequest
 	// Alone: ListMembers lists the node at its own address. guarded by AdminMu
