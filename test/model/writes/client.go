@@ -43,7 +43,7 @@ func (p *process) disconnect() {
 }
 
 // resume connects a process again: to its own session, or to a session that it takes over (M1 a resume is a move, X4 a
-// new instance starts over). A session that has ended has a certificate.
+// new instance starts anew). A session that has ended has a certificate.
 func (x *step) resume(i int) bool {
 	p := &x.Process[i]
 	if p.Connected != 0 {
