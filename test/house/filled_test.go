@@ -283,8 +283,8 @@ var filled = map[string]struct{ constants, tests string }{
 		"transport/raftnet.firstWait transport/raftnet.idleLimit",
 		"transport/raftnet.TestSilenceAfterTheGreeting",
 	},
-	"greeting on Raft's port": {"transport/raftnet.maxText", "transport/raftnet.TestGreetingBytes"},
-	"meeting on Raft's port":  {"transport/raftnet.maxFrame", "transport/raftnet.TestWaiting"},
+	"greeting on Raft's port":  {"transport/raftnet.maxText", "transport/raftnet.TestGreetingBytes"},
+	"handshake on Raft's port": {"transport/raftnet.maxFrame", "transport/raftnet.TestWaiting"},
 	"message of Raft": {
 		"transport/raftnet.MaxMessage transport/raftnet.MaxField transport/raftnet.MaxItems " +
 			"transport/raftnet.maxDepth transport/raftnet.maxExtension",
