@@ -226,7 +226,7 @@ type ClientConnection struct {
 	// Number of messages from the client since the connection was opened. A batch counts as one message, and so does a
 	// touch of all sessions.
 	Requests uint64 `protobuf:"varint,9,opt,name=requests,proto3" json:"requests,omitempty"`
-	// Messages per second, averaged over the last rate_over. rate_over is at most about 10 s while somebody calls
+	// Messages per second, averaged over the last rate_over. rate_over is at most about 10 s while a client calls
 	// ListConnections regularly: the node samples its connections every 5 s until one minute after the last call.
 	// Otherwise rate_over is the age of the connection.
 	RequestsPerSecond float64              `protobuf:"fixed64,10,opt,name=requests_per_second,json=requestsPerSecond,proto3" json:"requests_per_second,omitempty"`

@@ -385,7 +385,7 @@ type ErrorDetail struct {
 	// SESSION_EXPIRED without a certificate, when the id can belong to a local session: the number of the only node that
 	// can have the session. The session may still be alive on that node.
 	LocalTo uint32 `protobuf:"varint,8,opt,name=local_to,json=localTo,proto3" json:"local_to,omitempty"`
-	// MEMBER_REFUSED: the number of the node that caused the refusal; 0 for none. The field stands here so that the Go
+	// MEMBER_REFUSED: the number of the node that caused the refusal; 0 for none. The field is here so that the Go
 	// struct has no padding.
 	Node uint32 `protobuf:"varint,51,opt,name=node,proto3" json:"node,omitempty"`
 	// The state of the node that refused a unary call of SessionService or IdService. Absent on Connect streams, where

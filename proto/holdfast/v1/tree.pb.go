@@ -710,7 +710,7 @@ type Grant struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The sum of Permissions, 1 to 31.
 	Permissions uint32 `protobuf:"varint,1,opt,name=permissions,proto3" json:"permissions,omitempty"`
-	// world, digest, ip or x509; in requests also auth, which stands for all principals of the client except addresses.
+	// world, digest, ip or x509; in requests also auth, which means all principals of the client except addresses.
 	Scheme string `protobuf:"bytes,2,opt,name=scheme,proto3" json:"scheme,omitempty"`
 	// For world: anyone. For digest: NAME:HASH. For ip: an address, or a network such as 10.1.0.0/16. For x509: the
 	// subject of a client certificate. For auth: empty.
