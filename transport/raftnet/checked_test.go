@@ -81,7 +81,7 @@ func TestInvalidRequestsAreRefused(t *testing.T) {
 		"in the middle":           {entries(0, 0, &raft.Log{Index: 9, Term: 2}), "entry 9 of term 2 behind entry 0"},
 		"a term that goes back":   {entries(7, 2, &raft.Log{Index: 8, Term: 1}), "entry 8 of term 1 behind"},
 		"a term that is to come":  {entries(7, 2, &raft.Log{Index: 8, Term: 10}), "entry 8 of term 10 behind"},
-		"no entry":                {entries(7, 2, nil), "no entry where number 8 stands"},
+		"no entry":                {entries(7, 2, nil), "no entry at number 8"},
 		"before, of a later term": {entries(7, 10), "term of the entry before of 10, want at most 9"},
 		"before, beyond":          {entries(maxIndex+1, 2), "index of the entry before"},
 		"commit beyond": {
