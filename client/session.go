@@ -56,7 +56,7 @@ func (s *Session) Owner() session.Node {
 	return s.granted.Owner
 }
 
-// Labels returns the session's labels. Callers must not change the map.
+// Labels returns the session's labels. Callers must not change the slice.
 func (s *Session) Labels() session.Labels {
 	s.mu.Lock()
 	defer s.mu.Unlock()

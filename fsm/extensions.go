@@ -84,7 +84,7 @@ func (k extension) canonical() []byte {
 }
 
 // ExtendedUntil returns the moment of the log clock until which a session is extended, or 0 for a session without an
-// has extended (Y4).
+// extension (Y4).
 func (t *Tree) ExtendedUntil(id session.ID) time.Duration { return t.extensions.until(id) }
 
 // Extended returns the number of sessions that are extended at the present moment of the log clock.

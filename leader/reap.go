@@ -88,8 +88,7 @@ func (t *Tracker) reapOnce(ctx context.Context, ticked time.Duration) (at time.D
 	return now, what.More
 }
 
-// tend proposes a command without a waiting caller, and reports whether it is in the log. Work that fails comes due
-// again.
+// tend proposes a command of the leader's own, and reports whether it is in the log. Work that fails comes due again.
 func (t *Tracker) tend(ctx context.Context, c session.Command) bool {
 	_, err := t.requests.log.Propose(ctx, c)
 	if err != nil {

@@ -173,7 +173,7 @@ func (r *reader) scan(q session.Query) session.Page {
 	return page
 }
 
-// sync returns once this node has applied everything that was answered before the call (R4 leadership needs a good
+// sync returns once this node has applied everything that was committed when the call began (R4 leadership needs a good
 // round), with the remaining times of ids.
 func (r *reader) sync(ctx context.Context, ids []session.ID) (session.Reply, error) {
 	reply, err := r.upstream.ask(ctx, session.Request{Read: &session.ReadRequest{Remaining: ids}})

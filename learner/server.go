@@ -88,8 +88,8 @@ type Config struct {
 
 // Server serves a node's clients for as long as the node runs. It implements session.Service. Safe for concurrent use.
 //
-// The server itself only connects its parts. Each part has a lock of its own or none, and calls only the parts below it
-// in this list, and the connections to notify. The relay passes each heartbeat to Server.recordHeartbeat.
+// The server itself only connects its parts. Each part has a lock of its own or none. The relay passes each heartbeat
+// to Server.recordHeartbeat.
 type Server struct {
 	cfg  Config
 	view View
@@ -294,7 +294,7 @@ func (s *Server) AllocateIDs(ctx context.Context, r session.ClaimRequest) (sessi
 	return s.upstream.claim(ctx, s.cfg.Node, r)
 }
 
-// Sync returns once the node has applied everything that was answered before the call (R4 leadership needs a good
+// Sync returns once the node has applied everything that was committed when the call began (R4 leadership needs a good
 // round).
 func (s *Server) Sync(ctx context.Context) error {
 	_, err := s.reads.sync(ctx, nil)

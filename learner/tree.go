@@ -17,7 +17,7 @@ type treeNode struct {
 	server *Server
 }
 
-// Sync returns once the node has applied everything that was answered before the call (R4 leadership needs a good
+// Sync returns once the node has applied everything that was committed when the call began (R4 leadership needs a good
 // round).
 func (n treeNode) Sync(ctx context.Context) error {
 	return n.server.Sync(ctx)

@@ -33,7 +33,7 @@ type backups struct {
 	// freeze freezes the state, and describe says what it is frozen of.
 	freeze   func() (*fsm.Backup, error)
 	describe func() backup.Header
-	// sync returns once the node has applied all that was answered before the call (R4 leadership needs a good round).
+	// sync returns once the node has applied everything that was committed when the call began (R4).
 	sync func(context.Context) error
 
 	mu sync.Mutex

@@ -65,7 +65,7 @@ func (e *apartError) Error() string {
 }
 
 // recordComparison notes the result of a comparison, and the digest that this node had reported for it. news says that
-// nodes have come apart or agree again. differs is a [differsError] when this node has to step out.
+// the nodes differ at a new index, or agree again. differs is a [differsError] when this node has to step out.
 func (r *replica) recordComparison(reported session.StateDigest, found session.Comparison) (news bool, differs error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

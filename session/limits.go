@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of one request, entry or message.
+// Limits of requests, entries and messages, and times.
 const (
 	// MaxLabels is the number of labels of a session.
 	MaxLabels = 32

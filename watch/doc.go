@@ -1,6 +1,6 @@
 // Package watch delivers changes of the tree to connections: rules V1 to V8 of docs/tree.md.
 //
-// It has three parts, which the package learner joins:
+// It has three parts, which learner/tree/dispatch connects:
 //
 //   - A [Ring] keeps the newest changes of a node. The goroutine that applies the log appends; dispatchers read.
 //   - A [Table] keeps the watches of one dispatcher's connections, and finds the watches that a change concerns.

@@ -9,7 +9,7 @@ import (
 )
 
 // hash returns the hash of a path.
-func (t *Table[C]) hash(path string) uint32 { return uint32(maphash.String(t.paper.path, path)) }
+func (t *Table[C]) hash(path string) uint32 { return uint32(maphash.String(t.seeds.path, path)) }
 
 // find returns the number of a watched path; 0 if no connection watches it.
 func (t *Table[C]) find(path string) uint32 {
@@ -32,7 +32,7 @@ func (t *Table[C]) pair(connection, path uint32) uint32 {
 }
 
 func (t *Table[C]) hashPair(connection, path uint32) uint32 {
-	high, low := bits.Mul64(t.paper.pair^(uint64(connection)<<32|uint64(path)), 0x9e3779b97f4a7c15)
+	high, low := bits.Mul64(t.seeds.pair^(uint64(connection)<<32|uint64(path)), 0x9e3779b97f4a7c15)
 	return uint32(high ^ low>>32)
 }
 

@@ -27,7 +27,7 @@ type Table[C any] struct {
 	paths       slab[watched]
 	byPath      hashIndex // of paths
 	byPair      hashIndex // of records, by connection and path
-	paper       hashSeeds
+	seeds       hashSeeds
 
 	// recursiveAt counts the recursive watches at each depth of a path. An event visits only depths with watches.
 	recursiveAt [tree.MaxDepth + 1]int
@@ -90,7 +90,7 @@ type watched struct {
 // watches.
 func NewTable[C any](limit int, index uint64) *Table[C] {
 	return &Table[C]{
-		limit: limit, index: index, paper: hashSeeds{path: maphash.MakeSeed(), pair: rand.Uint64()},
+		limit: limit, index: index, seeds: hashSeeds{path: maphash.MakeSeed(), pair: rand.Uint64()},
 	}
 }
 

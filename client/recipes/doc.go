@@ -1,5 +1,6 @@
 // Package recipes has locks, elections and other coordination recipes on the tree. Each recipe works for a
-// [client.Session] and ends with it.
+// [client.Session]. Locks, elections, permits, claims and memberships end with it; barriers, counters and queue items
+// stay.
 //
 // # What is granted, and what is promised
 //

@@ -77,7 +77,7 @@ type Raft interface {
 type Proposer struct {
 	cfg  Config
 	raft Raft
-	// writeBudget is the bytes of queued writes, which principals and their connections share.
+	// writeBudget is the bytes of queued and in-flight writes, which principals and their connections share.
 	writeBudget *fair.Nested[uint64, session.Source]
 	wake        chan struct{} // has room for one signal: a queue has changed
 

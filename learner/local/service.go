@@ -28,7 +28,7 @@ type Node interface {
 	// AppliedIndex returns the newest index that the node has applied. WaitApplied waits for an index.
 	AppliedIndex() uint64
 	WaitApplied(ctx context.Context, index uint64) error
-	// Sync returns once the node has applied everything that was answered before the call (R4 leadership needs a good
+	// Sync returns once the node has applied everything that was committed when the call began (R4 leadership needs a good
 	// round).
 	Sync(ctx context.Context) error
 	// Ask sends a request to the leader and returns the reply.

@@ -37,7 +37,7 @@ type Config struct {
 	Pulse session.Pulse
 	// Dispatchers is the number of dispatchers; 0: as many as processors (G1 order per connection).
 	Dispatchers int
-	// Hub, Limits, Rooms and Pending are bounds; zero values are the defaults of the rules.
+	// Hub, Limits, Budgets and Pending are bounds; zero values are the defaults of the rules.
 	Hub     dispatch.HubLimits
 	Limits  dispatch.Limits
 	Budgets dispatch.Budgets

@@ -16,8 +16,8 @@ const (
 	Interval = 5 * time.Second
 	// Interest is the time after the last query for which sampling continues: a node without queries does nothing.
 	Interest = time.Minute
-	// minAge and limit bound the age of a sample for a rate. With a younger sample, rates would come from a few
-	// requests. A sample is older than limit only if no query came since.
+	// minAge and maxAge bound the age of a sample for a rate. With a younger sample, rates would come from a few
+	// requests. A sample is older than maxAge only if no query came since.
 	minAge, maxAge = time.Second, 3 * Interval
 )
 

@@ -8,9 +8,9 @@ import (
 // The longest times for which a reader may stop and a client may read nothing, as parts of the smallest timeout (G8
 // request bounds, G9 answer bounds), and for which a reader may stop without a session.
 const (
-	campaignPart = 6
-	stuckPart    = 3
-	looseStand   = 5 * time.Second
+	readerStopPart      = 6
+	stuckPart           = 3
+	readerStopNoSession = 5 * time.Second
 )
 
 // shortest is the smallest known timeout of a stream's sessions; 0 without sessions. A session that has left counts

@@ -38,7 +38,7 @@ func TestAReaderThatStands(t *testing.T) {
 	for name, tt := range map[string]struct {
 		sessions int
 		limit    time.Duration
-	}{"with a session": {1, 4 * time.Second / campaignPart}, "without one": {0, looseStand}} {
+	}{"with a session": {1, 4 * time.Second / readerStopPart}, "without one": {0, readerStopNoSession}} {
 		t.Run(name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				service := &fakeService{}

@@ -228,7 +228,7 @@ func (c *connection) awaitTree(ctx context.Context, all, one *holdfastv1.ClientM
 	}
 	c.network.Add(bytes)
 	defer c.network.Add(-bytes)
-	limit := c.shortest.part(campaignPart, looseStand)
+	limit := c.shortest.part(readerStopPart, readerStopNoSession)
 	late := time.NewTimer(limit)
 	defer late.Stop()
 	for ; full != nil; full = c.treeFull() {

@@ -8,7 +8,8 @@
 //	byte  4      format: 1; a node refuses every other number
 //	byte  5      code: 0 a greeting; of the dialler also 5 to meet, 9 to ask; in an answer also 1 refused: other cluster,
 //	             2 refused: other format, 3 refused: node number, 4 the node takes no part in Raft yet,
-//	             7 refused: a setting, 8 refused: no node of this cluster
+//	             7 refused: a setting, 8 refused: no node of this cluster, 10 refused: another number in the
+//	             certificate, 11 refused: without TLS
 //	byte  6      node number
 //	byte  7      length of the text
 //	byte  8..    the text: the cluster id, or the reason of the refusal, which ends here

@@ -51,9 +51,9 @@ type Config struct {
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 	// Key is the key of this node's data directory.
 	Key Key
-	// Known returns the known position of a directory; nil knows none. Told is called with another node's knowledge of
-	// this node's directory, and whether this node dialled the other; an error refuses the connection. A nil Told
-	// accepts any. Several goroutines call both, and they must not wait for Raft.
+	// Known returns the known position of a directory; nil knows none. OnPosition is called with another node's
+	// knowledge of this node's directory, and whether this node dialled the other; an error refuses the connection. A nil
+	// OnPosition accepts any. Several goroutines call both, and they must not wait for Raft.
 	Known      func(Directory) Position
 	OnPosition func(node session.Node, d Directory, dialled bool, known Position) error
 	// Elsewhere returns the address at which to dial a node on a directory first, instead of the address in Raft's

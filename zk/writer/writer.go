@@ -400,8 +400,8 @@ func (w *Writer) appendReply(reply *jute.Encoder) {
 	w.buffer.append(reply.Frame())
 }
 
-// maySend reports whether a byte may be sent now: the client leaves its server two thirds of Told after the last
-// byte, so it gives up before its session can expire (Z5).
+// maySend reports whether a byte may be sent now: the client leaves its server two thirds of ClientTimeout after the
+// last byte, so it gives up before its session can expire (Z5).
 func (w *Writer) maySend() bool { return w.sendable() >= 0 }
 
 // sendable returns for how long from now a byte may be sent, negative if none may.

@@ -28,7 +28,7 @@ type Router struct {
 	Servers []string // configured
 	learnt
 	Last string // served most recently: tried last
-	// spread, when set, sorts servers so that the connections of a pool use different servers.
+	// Spread, when set, sorts servers so that the connections of a pool use different servers.
 	Spread func(servers []string)
 
 	Moving    bool
@@ -39,12 +39,12 @@ type Router struct {
 	Round     uint64 // numbers the rounds: names resolved for a former round are useless
 	Rounds    int    // that came to nothing, in a row
 	At        time.Time
-	// NotBefore is the retry time of each refusing server; others is set when a round met a server that did not refuse.
+	// NotBefore is the retry time of each refusing server; Others is set when a round met a server that did not refuse.
 	NotBefore map[Target]time.Time
 	Others    bool
-	// fresh: a node has served something since the last move began, so the next move begins a new row of rounds.
+	// Fresh: a node has served something since the last move began, so the next move begins a new row of rounds.
 	Fresh bool
-	// refused: since a node has last served anything, a node has reported that it is read-only.
+	// Refused: since a node has last served anything, a node has reported that it is read-only.
 	Refused bool
 }
 

@@ -21,9 +21,9 @@ var (
 	errRemoved    = errors.New("server was removed from the list")
 )
 
-// Parts of a session's timeout T. The client notices the silence of a node T/3 after it sent the last touch that was
-// answered (see silence.go of package session). Two other nodes can then get T/4 each before T is over: 1/3 + 2/4 =
-// 5/6. An attempt that does not even connect costs less: the next attempt starts in parallel after T/24.
+// Parts of a session's timeout T. The client leaves a silent node at the latest 5/12 T after it sent the last touch that
+// was answered (see silence.go of package core/session). Two other nodes can then get T/4 each before T is over: 5/12 +
+// 2/4 = 11/12. An attempt that does not even connect costs less: the next attempt starts in parallel after T/24.
 const (
 	hedgePart = 24
 	// ConnectPart bounds an attempt to connect.
