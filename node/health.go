@@ -166,9 +166,9 @@ func (n *Node) settingsWarning() string {
 	return "settings differ: " + strings.Join(differ, "; ")
 }
 
-// stepOut takes this node out of its cluster for as long as its process runs. The others hear no more of it at Raft's
-// port, and elect another leader if it led; its roles end, and so do the streams of its clients. Status, metrics and
-// health go on, and say why. A node that is started again on the same directory is compared again, and steps out again
+// stepOut takes this node out of its cluster for as long as its process runs. It closes Raft's
+// port, so the others elect another leader if it led; its roles end, and so do the streams of its clients. Status,
+// metrics and health stay available, and say why. A node that is started again on the same directory is compared again, and steps out again
 // if the difference is on its disk.
 func (n *Node) stepOut(why error) {
 	n.watchdog.Leave(why)

@@ -53,8 +53,8 @@ type Limits struct {
 // DefaultLimits returns the default limits of a cluster, which are ZooKeeper's (H-17).
 func DefaultLimits() Limits { return Limits{Min: 4 * time.Second, Max: 40 * time.Second} }
 
-// Negotiate returns the timeout for a requested timeout: clamped to l, in whole milliseconds (H-14). A timeout
-// that is not positive is a [FieldError] (K-04, Q-10).
+// Negotiate returns a requested timeout clamped to l, in whole milliseconds. A timeout that is not positive is a
+// [FieldError].
 func (l Limits) Negotiate(requested time.Duration) (time.Duration, error) {
 	if requested <= 0 {
 		limit := fmt.Sprintf("positive; it is clamped to %v to %v", l.Min, l.Max)

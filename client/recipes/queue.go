@@ -95,7 +95,7 @@ func (q *Queue) take(ctx context.Context, try attempt) (*Claim, error) {
 	return c, err
 }
 
-// first waits until p is first in the queue, and then for an item.
+// first waits until p is the first of the takers, and then for an item.
 func (q *Queue) first(ctx context.Context, p *place, try attempt) (*Claim, error) {
 	if err := p.turn(ctx, writing().ahead); err != nil {
 		return nil, err

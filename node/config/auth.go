@@ -38,7 +38,7 @@ func authSettings() []setting {
 	modes := []string{string(authz.None), string(authz.Tokens), string(authz.Certificates), string(authz.Both)}
 	mode := choice("auth", "", modes, func(c *Config) *string { return (*string)(&c.Auth.Mode) }).
 		from("none on loopback").
-		helps("how callers of client_listen, http_listen and zk_listen authenticate; none permits everything to everybody, and " +
+		helps("how callers of client_listen, http_listen and zk_listen authenticate; none lets anyone do anything, and " +
 			"must be explicit unless these ports are on loopback")
 	valid := mode.ok
 	mode.ok = func(c *Config) bool { return c.Auth.Mode == "" || valid(c) }
@@ -116,7 +116,7 @@ func onLoopback(address string) bool {
 	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }
 
-// authWarnings returns a warning for a node that believes everybody.
+// authWarnings returns a warning for a node without authentication.
 func (c Config) authWarnings() []string {
 	var all []string
 	if open := c.Listen.ZooKeeper; !c.Auth.On() && (!onLoopback(c.Listen.Client) || !onLoopback(c.Listen.HTTP) ||

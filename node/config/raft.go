@@ -16,7 +16,7 @@ const (
 )
 
 // CommitTimeout is Raft's commit timeout. A leader tells its followers of a commit at once (R7 commit notices). When
-// that is lost, they receive it one to two commit timeouts later. That is below the time that a node waits to catch up
+// the notice is lost, they learn of the commit one to two commit timeouts later. That is below the time that a node waits to catch up
 // with a token (M5 lagging, not expired). Each commit timeout wakes the leader for each follower, also in an idle
 // cluster.
 func (c Config) CommitTimeout() time.Duration {

@@ -50,7 +50,7 @@ type Config struct {
 	Fail   func(error)
 	Failed <-chan struct{}
 	Cause  func() error
-	// Watchdog is told of each write and of each entry that is applied, Timings how long they took.
+	// Watchdog observes each write and each applied entry. Timings measure them.
 	Watchdog *watchdog.Watchdog
 	Timings  Timings
 	// Tracer makes the spans of the log; nil makes none.
@@ -64,7 +64,7 @@ type Config struct {
 	Wrap func(raft.LogStore, raft.StableStore) (raft.LogStore, raft.StableStore)
 }
 
-// Port is where this node hears the Raft of other nodes, and how it reaches theirs.
+// Port has the listener for the Raft of other nodes, and connects to theirs.
 type Port struct {
 	Listener net.Listener
 	Dial     func(ctx context.Context, address string) (net.Conn, error)
@@ -94,7 +94,7 @@ type Consensus struct {
 	Store *storage.Store
 
 	transport *raftnet.Checked
-	// notice has followers told of commits.
+	// notice notifies followers of commits.
 	notice *notice
 	// watch says when leadership may have changed.
 	watch *leadership

@@ -10,8 +10,8 @@ import (
 	"holdfast/transport/raftnet"
 )
 
-// notice has followers told of commits at once (R7 commit notices), and of entries before this node has written them
-// (R8 entries sent ahead). Its methods are called while its parts are still being set.
+// notice notifies followers of commits at once (R7 commit notices), and sends them entries before this node has written
+// the entries (R8 entries sent ahead). Its methods are called while its parts are still being set.
 type notice struct {
 	membership *members.Membership
 	notices    *raftnet.Notices

@@ -44,8 +44,8 @@ func (l *links) due(address string, now time.Time) bool {
 }
 
 // Warn logs until the node ends. It leaves out the library's line for a server without a configuration: that node waits
-// for its admission, and logs itself which nodes it waits for. That a follower is not heard says each attempt to reach
-// it, too.
+// for its admission, and logs itself which nodes it waits for. Each failed attempt to
+// reach a follower is logged anyway.
 func (l raftLogger) Warn(message string, args ...any) {
 	switch {
 	case l.over(), message == "no known peers, aborting election":

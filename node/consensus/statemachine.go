@@ -13,8 +13,8 @@ import (
 	"holdfast/transport/tracing"
 )
 
-// watchedFSM is the state machine as Raft sees it. It tells the watchdog of each entry that is applied, but not of the
-// restoring of a snapshot, which takes as long as the snapshot is large. It has followers told of each entry.
+// watchedFSM is the state machine as Raft sees it. It reports each applied entry to the watchdog, but not the restoring
+// of a snapshot, which takes as long as the snapshot is large. It has followers notified of each entry.
 type watchedFSM struct {
 	*fsm.State
 	dog     *watchdog.Watchdog

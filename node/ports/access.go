@@ -52,8 +52,8 @@ func openAccess(c *Config) (*access, error) {
 	return a, nil
 }
 
-// auditFile writes the audit's lines into a file. A line that cannot be written, as on a full disk, goes to the log: it
-// is what remains of an act. Its logger has one goroutine write at a time.
+// auditFile writes the audit's lines into a file. A line that cannot be written, as on a full disk, goes to the log:
+// no other record of the action exists. Its logger has one goroutine write at a time.
 type auditFile struct {
 	file io.Writer
 	log  hclog.Logger

@@ -30,7 +30,7 @@ type ConsoleHost struct {
 	Node   session.Node
 	// ClusterID, Version and Address, that of the client port, are the node's.
 	ClusterID, Version, Address string
-	// Authenticated says that callers have roles: see [auth.From]. Otherwise everybody may do everything.
+	// Authenticated says that callers have roles: see [auth.From]. Otherwise anyone can do anything.
 	Authenticated bool
 	// Glance says how the node is.
 	Glance func() clientport.NodeStatus

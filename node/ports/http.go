@@ -60,7 +60,7 @@ type silentConns struct {
 	ending bool                  // guarded by mu
 }
 
-// note is told each change of a connection.
+// note records a change of a connection. The server calls it for each.
 func (s *silentConns) note(c net.Conn, state http.ConnState) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -80,7 +80,7 @@ func (p *Ports) serveZooKeeper() error {
 	return p.front.Serve(p.listeners.zookeeper)
 }
 
-// stopZooKeeper stops that.
+// stopZooKeeper stops the server of the ZooKeeper port.
 func (p *Ports) stopZooKeeper(ctx context.Context) error {
 	if p.front == nil {
 		return nil

@@ -43,7 +43,7 @@ type Options struct {
 // Store is Raft's log, votes and snapshots in a data directory. Safe for concurrent use.
 //
 // Entries pass through four layers on their way to the file. The order matters: the cache must hold only written
-// entries, and the anchor replaces an entry that the other layers do not have.
+// entries, and the anchor supplies an entry that the other layers do not have.
 //
 //	anchoredLogs   the log continues from the newest snapshot
 //	entryCache     the newest entries in memory

@@ -125,7 +125,7 @@ func (l *storedLog) check(r Identity, newest snapshotMark) error {
 
 // suits returns nil when the log continues where the snapshot from ends, and has all entries up to the end of newest,
 // the newest snapshot that ever existed: a follower that acknowledged the installation of a snapshot may have its
-// entries nowhere else. The zero snapshot is the beginning.
+// entries nowhere else. The zero value of from means that the log starts at its first entry.
 func (l *storedLog) suits(from, newest snapshotMark) error {
 	file := filepath.Join(l.path, LogFile)
 	folder := filepath.Join(l.path, SnapshotFolder)

@@ -26,7 +26,7 @@ var kinds = map[string]string{
 	"links":                    "a thin link on which a batch misses its deadline; an address that another host has now",
 	"load":                     "all clients at once, and all retries at once; 100,000 expiries in one instant; a recovery that runs into a limit",
 	"order and identity":       "an event before its answer; a late answer to an older attempt; two take-overs in turn; a forgotten repeat",
-	"partial failure":          "one full or hung disk; a leader that others receive and that receives nothing",
+	"partial failure":          "one full or hung disk; a leader whose messages arrive and that receives none",
 	"people":                   "a setting that differs between nodes; a node replaced before the last one has caught up",
 	"processes":                "a process that is stopped again and again, each time for less than the limit",
 	"re-creation and rollback": "a node on an older copy of its directory; a cluster created again under running clients",

@@ -82,8 +82,8 @@ func (d *drive) healthy() <-chan struct{} {
 	return d.now.mended
 }
 
-// observe returns the present state for a write. Half of the failing writes reach the disk all the same.
-func (d *drive) observe() state {
+// nextFault returns the present state for a write. Half of the failing writes reach the disk all the same.
+func (d *drive) nextFault() state {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s := d.now
@@ -131,7 +131,7 @@ func (k *disk) wasHurt() bool {
 
 // write makes a write to the log meet the drive's faults.
 func (k *disk) write(do func() error) error {
-	met := k.drive.observe()
+	met := k.drive.nextFault()
 	if met.damage != 0 {
 		k.mu.Lock()
 		k.hurt = true

@@ -102,9 +102,9 @@ func TestTokensOfTheSDK(t *testing.T) {
 		}
 		bounded, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
-		rawClient := c.as("stranger", client.StaticToken(first.Secret()), io.Discard)
-		defer rawClient.Close()
-		_, err = rawClient.Open(bounded, client.SessionOptions{Timeout: time.Second})
+		removed := c.as("removed", client.StaticToken(first.Secret()), io.Discard)
+		defer removed.Close()
+		_, err = removed.Open(bounded, client.SessionOptions{Timeout: time.Second})
 		if !errors.Is(err, session.ErrUnauthenticated) {
 			c.T.Errorf("an open with a token that is gone: got %v", err)
 		}

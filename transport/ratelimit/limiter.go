@@ -198,7 +198,7 @@ func (g *Limiter) take(at int64, k Kind, n int, v Caller) (*bucket, Scope) {
 
 // Unserved returns the tokens of n admitted requests if err, their outcome, says that the requests stayed at this node:
 // [session.ErrNoLeader] and [session.ErrReadOnly] cost no more than a refusal. Otherwise clients that search for a
-// leader would use up the tokens, and would wait for it when there is a leader again.
+// leader would use up the tokens, and would wait for new ones when there is a leader again.
 func (g *Limiter) Unserved(now time.Time, k Kind, n int, v Caller, err error) {
 	if errors.Is(err, session.ErrNoLeader) || errors.Is(err, session.ErrReadOnly) {
 		g.refund(now, k, n, v)

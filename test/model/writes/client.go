@@ -64,7 +64,7 @@ func (x *step) resume(i int) bool {
 		p.Status[n] = unknownFate
 		x.Say("%d stays unknown", n)
 		if x.Ghost.Shared == 0 {
-			x.Breaks(I9, "%s gets unknown for %d, and no other process has had the session", name(i), n)
+			x.Breaks(I9, "%s gets the answer \"unknown\" for %d, and no other process has had the session", name(i), n)
 		}
 	}
 	if x.Obeys(X4Numbers) {

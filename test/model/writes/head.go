@@ -128,7 +128,7 @@ func (d deciding) effect(c command) {
 		g.Effects[c.Process][c.Number] = 2
 		d.Breaks(I9, "%v takes effect a second time", c)
 	case p.Status[c.Number] == never:
-		d.Breaks(I9, "%v takes effect, and %s had got the answer never", c, name(int(c.Process)))
+		d.Breaks(I9, "%v takes effect, and %s had got the answer \"never\"", c, name(int(c.Process)))
 	case d.Head.Ended != 0:
 		d.Breaks(I10, "%v takes effect after the session's end", c)
 	case c.Attachment != d.Head.Attachment:

@@ -100,7 +100,7 @@ func (x *step) outcome(i int, e *entry) {
 		x.answer(i, e.Number, e.Result)
 	case unknown:
 		if p.Status[e.Number] == pending {
-			x.Breaks(I9, "%s gets unknown for %d, which is above the floor and unanswered", name(i), e.Number)
+			x.Breaks(I9, "%s gets the answer \"unknown\" for %d, which is above the floor and unanswered", name(i), e.Number)
 			p.Status[e.Number] = unknownFate
 		}
 	case gap:

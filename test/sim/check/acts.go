@@ -75,7 +75,7 @@ func (c operators) killed(l *life) {
 		case k.Act.Outcome == history.WasGone && local == nil:
 			c.checked("Y1 gone")
 			if l.end == nil || l.end.At > k.At {
-				c.fail("Y1", l.id, k.At, "an operator was notified that it had ended, and no node had applied an end: %s",
+				c.fail("Y1", l.id, k.At, "an operator got the answer that it had ended, and no node had applied an end: %s",
 					history.Line(k))
 			}
 		}
@@ -103,12 +103,12 @@ func (c operators) done(l *life, local *local, k history.Event) {
 	}
 	switch {
 	case end == nil || end.At > k.At:
-		c.fail("Y1", l.id, k.At, "an operator was notified that it is ended, and no node had done that: %s", history.Line(k))
+		c.fail("Y1", l.id, k.At, "an operator got the answer that it is ended, and no node had done that: %s", history.Line(k))
 	case end.Cause != session.CauseKilled || end.Index != k.Index:
-		c.fail("Y1", l.id, k.At, "an operator was notified that it is ended, and it ended otherwise: %s; and %s",
+		c.fail("Y1", l.id, k.At, "an operator got the answer that it is ended, and it ended otherwise: %s; and %s",
 			history.Line(k), history.Line(*end))
 	case end.Certificate == nil || end.Certificate.Story.Why != k.Act.Why:
-		c.fail("Y1", l.id, k.At, "two operators were notified to have ended it, or the certificate has another reason: %s",
+		c.fail("Y1", l.id, k.At, "two operators got the answer that they ended it, or the certificate has another reason: %s",
 			history.Line(k))
 	}
 }

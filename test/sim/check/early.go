@@ -214,7 +214,7 @@ func (r *ruling) touch(received []hearing) (ground, bool) {
 		return ground{}, false
 	}
 	h, _ := covering(received, newest.At)
-	return ground{"touch", newest.Sent, h.at, "a touch of " + newest.Who + " that it had been notified of"}, true
+	return ground{"touch", newest.Sent, h.at, "a touch of " + newest.Who + " that it knew of"}, true
 }
 
 // word checks E2: unless the owner may have been lost, a decision needs the owner's answer.

@@ -64,7 +64,7 @@ func openQuotas(t *plain.Tree) *plain.Tree {
 // book is the state of the replay.
 type book struct {
 	// received are the changes so far, with the access lists that decide about their events.
-	received []received
+	received []listedChange
 	c        replays
 	tree     *plain.Tree
 	past     *treeStates
@@ -147,7 +147,7 @@ func (b *book) entry(e history.Event) {
 		}
 		b.past.record(b.tree, d.stamp)
 		for i, lists := range b.tree.Lists() {
-			b.received = append(b.received, received{did[i], lists})
+			b.received = append(b.received, listedChange{did[i], lists})
 		}
 	}
 	if l.Whole != nil {

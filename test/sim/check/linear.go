@@ -46,9 +46,9 @@ const (
 	doMove
 	doEnd
 	// These are answers about the session: ended by this close; attached again since; ended.
-	toldClosed
-	toldMoved
-	toldGone
+	reportedClosed
+	reportedMoved
+	reportedGone
 )
 
 // String returns the deed in words.
@@ -72,11 +72,11 @@ func step(s state, d deed) (bool, state) {
 		return s.phase == isOpen && d.former == s.attachment, state{isOpen, d.attachment, 0}
 	case doEnd:
 		return s.phase == isOpen && d.attachment == s.attachment, state{isEnded, s.attachment, d.cause}
-	case toldClosed:
+	case reportedClosed:
 		return s.phase == isEnded && s.cause == session.CauseClosed, s
-	case toldMoved:
+	case reportedMoved:
 		return s.phase != isAbsent && s.attachment > d.attachment, s
-	case toldGone:
+	case reportedGone:
 		return s.phase == isEnded && (d.cause == 0 || s.cause == d.cause), s
 	}
 	return false, s
@@ -232,13 +232,13 @@ func (l *life) endings(add func(d deed, call, answer time.Duration)) {
 		add(deed{kind: doEnd, attachment: e.Attachment, cause: e.Cause}, l.callOf(e), e.At)
 	}
 	for _, x := range l.closes {
-		add(deed{kind: toldClosed, attachment: x.Attachment, cause: session.CauseClosed}, x.At, x.At)
+		add(deed{kind: reportedClosed, attachment: x.Attachment, cause: session.CauseClosed}, x.At, x.At)
 	}
 	for _, m := range l.moved {
-		add(deed{kind: toldMoved, attachment: m.Attachment}, m.At, m.At)
+		add(deed{kind: reportedMoved, attachment: m.Attachment}, m.At, m.At)
 	}
 	for _, g := range l.gone {
-		d := deed{kind: toldGone, attachment: g.Attachment}
+		d := deed{kind: reportedGone, attachment: g.Attachment}
 		if g.Certificate != nil {
 			d.cause = g.Certificate.Cause
 		}

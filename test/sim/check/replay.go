@@ -60,7 +60,7 @@ func (r *replay) received(e history.Event) {
 	case n < r.next && stamp > r.cover:
 		r.fail("I11", e, "delivered after progress up to %v", r.upTo)
 	}
-	r.recovery(stamp, e)
+	r.checkDelivered(stamp, e)
 	r.all[n].received = append(r.all[n].received, what)
 	r.last = stamp
 }
@@ -81,11 +81,11 @@ func (r *replay) progress(e history.Event) {
 		r.fail("I13", e, "progress up to %v was sent before", r.upTo)
 	}
 	r.upTo = max(r.upTo, e.Watched.Stamp)
-	r.recovery(e.Watched.Stamp+1, e)
+	r.checkDelivered(e.Watched.Stamp+1, e)
 }
 
-// recovery checks that the events due below a stamp were delivered.
-func (r *replay) recovery(stamp tree.Stamp, e history.Event) {
+// checkDelivered checks that the events due below a stamp were delivered.
+func (r *replay) checkDelivered(stamp tree.Stamp, e history.Event) {
 	for ; r.next < len(r.all) && r.all[r.next].stamp < stamp; r.next++ {
 		d := r.all[r.next]
 		r.c.checked("I11")

@@ -14,8 +14,8 @@ import (
 // are checked separately.
 const VeiledPath = "/veiled"
 
-// received is a change of the log, with the access lists that decide about its events.
-type received struct {
+// listedChange is a change of the log, with the access lists that decide about its events.
+type listedChange struct {
 	tree.Change
 	lists plain.Lists
 }
@@ -30,7 +30,7 @@ type received struct {
 // happened. A matching lasting watch of the same client may receive it too.
 type veils struct {
 	watches
-	all  []received
+	all  []listedChange
 	past *treeStates
 }
 

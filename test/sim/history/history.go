@@ -93,7 +93,7 @@ const (
 	Leads
 	// Reset: all connections between Who and the host Text were reset. Bytes in flight were lost.
 	Reset
-	// Stalled: the process of node Who did not run from Sent until now.
+	// Stalled: the process of node Who did not run from the time Sent until now.
 	Stalled
 	// Refuses and Admits: from now on all dials of Who to the host Text fail at once, or no more.
 	Refuses
@@ -159,7 +159,7 @@ const (
 	// Broke: a client removed the entry of the call Name, whose token was Token. Sent is when it sent the request. Text is
 	// why the outcome is unknown.
 	Broke
-	// Froze: the client process Who did no work from Sent until now.
+	// Froze: the client process Who did no work from the time Sent until now.
 	Froze
 	// Used: a call of a recipe has ended, with Use. Sent is when it started. Text is why it failed, and Unknown is
 	// then set if it may have taken effect.

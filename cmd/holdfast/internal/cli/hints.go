@@ -119,8 +119,8 @@ func (c *Cluster) hungUp(err error) bool {
 }
 
 // LacksServices reports whether a gRPC server answered that it lacks a service that every release has. Only the text
-// tells: the code UNIMPLEMENTED means an unknown service and for an unknown method, which a node of another
-// release may answer. The SDK also returns the end of a stream as text, without its code.
+// tells: the code UNIMPLEMENTED can mean an unknown service or an unknown method, and a node of another release
+// may answer the latter. The SDK also returns the end of a stream as text, without its code.
 func LacksServices(err error) bool {
 	if err == nil {
 		return false

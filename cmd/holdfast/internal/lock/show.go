@@ -43,7 +43,7 @@ func runShow(ctx context.Context, env *cli.Env, f *showFlags, args []string) err
 	return printContenders(ctx, env, f, locksPath, args[0], "DESCRIPTION")
 }
 
-// printContenders prints the contenders of the entry that a name below base means. data is the header of the
+// printContenders prints the contenders of the entry to which a name below base refers. data is the header of the
 // column with their data.
 func printContenders(ctx context.Context, env *cli.Env, f *showFlags, base, name, data string) error {
 	path, err := pathOf(base, name)

@@ -291,9 +291,11 @@ func (o *jsonOp) parse() (tree.Op, error) {
 		return tree.Check{Path: o.Path, Version: version}, nil
 	case "delete-tree":
 		return tree.DeleteTree{Path: o.Path}, nil
-	default:
+	case "acl":
 		acl, err := parseGrants(o.ACL)
 		return tree.SetACL{Path: o.Path, ACL: acl, Version: version}, err
+	default:
+		return nil, o.unknown()
 	}
 }
 
@@ -304,7 +306,7 @@ func (o *jsonOp) fits() error {
 		"acl": "version acl",
 	}[o.Op]
 	if !known {
-		return fmt.Errorf("op %q: want create, set, delete, check, delete-tree or acl", o.Op)
+		return o.unknown()
 	}
 	for field, given := range map[string]bool{
 		"data": o.Data != nil || o.Text != nil, "version": o.Version != nil, "acl": o.ACL != nil,
@@ -319,6 +321,10 @@ func (o *jsonOp) fits() error {
 		return errors.New("want data or text, not both")
 	}
 	return nil
+}
+
+func (o *jsonOp) unknown() error {
+	return fmt.Errorf("op %q: want create, set, delete, check, delete-tree or acl", o.Op)
 }
 
 // data returns the data of the operation; nil for none.
