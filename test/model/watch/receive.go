@@ -180,7 +180,7 @@ func (x sdk) added(which uint8, s stamp) {
 	} else {
 		c.CatchUp = 0
 	}
-	if c.Since == 0 {
+	if c.Since == 0 && x.someWanted() { // the watch may have ended before the answer
 		c.Since = s
 	}
 	for w := range c.Watch {

@@ -71,7 +71,7 @@ func (m *Manager) watchesAdded(c *conn.Conn, b *watchBody, answer *holdfastv1.Wa
 		return
 	}
 	c.Watched = true
-	if w.live = true; w.since == 0 {
+	if w.live = true; w.since == 0 && len(w.all) > 0 { // they may have ended before the answer
 		w.since = stamp // these are the first watches, so no event was missed
 	}
 	if w.catchUp == b {
