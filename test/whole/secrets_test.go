@@ -108,7 +108,7 @@ func TestTokensOfTheSDK(t *testing.T) {
 		if !errors.Is(err, session.ErrUnauthenticated) {
 			c.T.Errorf("an open with a token that is gone: got %v", err)
 		}
-		if _, err := rawClient.Get(context.Background(), s.ID()); !errors.Is(err, session.ErrUnauthenticated) {
+		if _, err := removed.Get(context.Background(), s.ID()); !errors.Is(err, session.ErrUnauthenticated) {
 			c.T.Errorf("a read with a token that is gone: got %v", err)
 		}
 		authfile.Write(c.T, file, map[string]auth.Token{"reader": reader}, roles)
