@@ -33,7 +33,8 @@ type backups struct {
 	// freeze freezes the state, and describe says what it is frozen of.
 	freeze   func() (*fsm.Backup, error)
 	describe func() backup.Header
-	// sync returns once the node has applied everything that was committed when the call began (R4).
+	// sync returns once the node has applied everything that was committed when the call began (R4 leadership needs a good
+	// round).
 	sync func(context.Context) error
 
 	mu sync.Mutex
