@@ -188,6 +188,29 @@ func TestARefusedWatchLeavesNothing(t *testing.T) {
 	}
 }
 
+// A watch ends before the node answers its request. The answer leaves no stamp to continue from: the next watch, which
+// a read on another node sets, would otherwise get a change that the read has shown, after the next move (V4 resumed
+// watches).
+func TestV4AnEndedWatchLeavesNoStamp(t *testing.T) {
+	m, _ := newTest(t)
+	c := &conn.Conn{Window: window.New()}
+	m.watches.on = c
+	ended := &Watch{Spec: tree.WatchSpec{Path: "/a"}}
+	m.AddWatch(ended)
+	b := m.nextQuestion()
+	m.DropWatch(ended)
+	m.watchesAdded(c, b, &holdfastv1.WatchesAdded{Stamp: 1})
+	if m.watches.since != 0 {
+		t.Errorf("without a watch, events continue from %v", m.watches.since)
+	}
+	other, shown := &conn.Conn{Window: window.New()}, tree.StampAt(2, tree.MaxPosition)
+	m.watchSet(other, &Call{Query: tree.Query{Kind: tree.GetEntry, Path: "/a", Watch: true}, Watch: &Watch{}},
+		tree.Answer{Kind: tree.GetEntry, Stamp: shown, Exists: true})
+	if m.watches.since != shown {
+		t.Errorf("a watch since %v continues from %v", shown, m.watches.since)
+	}
+}
+
 // A node has answered a write before an earlier one. Its caller, which gives up, gets an answer at once.
 func TestACallerGivesUpAWriteThatIsAnsweredTooEarly(t *testing.T) {
 	m, h := newTest(t)
