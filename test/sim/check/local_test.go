@@ -311,7 +311,7 @@ func TestWrongLocalSessionsAreFound(t *testing.T) {
 			})),
 		},
 		{
-			"ended by a leader within a timeout of a touch that was handed over (L8)", "I1", "that it had been notified of",
+			"ended by a leader within a timeout of a touch that was handed over (L8)", "I1", "that it knew of, below",
 			all(
 				weather, drop(history.AppliedMove), unless(func(e history.Event) bool {
 					return e.Kind == history.Resumed && e.ID == lifted2

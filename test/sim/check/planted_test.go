@@ -34,7 +34,7 @@ func TestEarlyIsFound(t *testing.T) {
 				e.Certificate.LastTouchAge = 3999 * time.Millisecond
 			})},
 		{
-			"within a timeout of a touch that the leader received", "I1", "that it had been notified of",
+			"within a timeout of a touch that the leader received", "I1", "that it knew of, below",
 			all(storm(30, 49), expires(39.9)),
 		},
 		{"within a timeout of the term's begin (E1)", "I1", "its term began", all(
