@@ -99,7 +99,7 @@ func TestIdleZooKeeperClientIsSmall(t *testing.T) {
 	greeting.Wait()
 	c.await("clients that wait without a goroutine", func() float64 {
 		return float64(goroutines + n - runtime.NumGoroutine())
-	}, n*9/10)
+	}, n*98/100) // the stacks and buffers of the others would count
 	with := memory()
 	if left := c.sum("holdfast_zookeeper_connections"); left != n+size {
 		t.Fatalf("%.0f of %d connections are left: the others waited in goroutines until they were closed", left, n+size)
