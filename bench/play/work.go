@@ -149,7 +149,8 @@ func can[T any](c system.Conn) bool {
 func All() []Work {
 	return []Work{
 		openWork(), floodWork(), idleWork(), crowdWork(), memoryWork(), killWork(), freezeWork(), moveWork(),
-		resumeWork(), fullWork(), stormWork(), touchWork(), followerWork(), createWork(), readWork(), eventWork(),
+		resumeWork(), fullWork(), stormWork(), touchWork(), followerWork(), createWork(), readWork(),
+		mixedWork(), valueWork(), eventWork(),
 		ephemeralWork(), lockWork(), lockQueueWork(), needlessWork(), zooRequestWork(), zooConnectWork(), zooIdleWork(),
 		zooLeaderWork(), zooNodeWork(), zooExpiryWork(),
 	}

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Methods of etcd's API that sessions need. Its messages are few and small, so they are written by hand here rather
+// Methods of etcd's API that sessions and keys need. Its messages are few and small, so they are written by hand here rather
 // than with its module, of which Holdfast's would then depend.
 const (
 	etcdGrant     = "/etcdserverpb.Lease/LeaseGrant"
@@ -17,6 +17,8 @@ const (
 	etcdKeepAlive = "/etcdserverpb.Lease/LeaseKeepAlive"
 	etcdLeases    = "/etcdserverpb.Lease/LeaseLeases"
 	etcdState     = "/etcdserverpb.Maintenance/Status"
+	etcdPut       = "/etcdserverpb.KV/Put"
+	etcdRange     = "/etcdserverpb.KV/Range"
 )
 
 // raw is a message as its bytes.

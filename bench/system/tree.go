@@ -27,6 +27,12 @@ type Treed interface {
 	Read(s Session, path string, done func(data []byte, err error))
 }
 
+// Ordered is a Treed whose reads see the session's earlier writes.
+type Ordered interface {
+	Treed
+	InOrder()
+}
+
 // Watcher is a client that receives events of changes.
 type Watcher interface {
 	// Watch sets a data watch or a recursive one for the client, which has a session, and calls onEvent once for each

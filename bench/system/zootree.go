@@ -72,6 +72,9 @@ func (c *zooConn) Read(held Session, path string, done func([]byte, error)) {
 	})
 }
 
+// InOrder says that a session's reads are in the order of its requests.
+func (*zooConn) InOrder() {}
+
 // zooData returns the data that an answer to a read begins with.
 func zooData(answer []byte) ([]byte, error) {
 	if len(answer) < 4 {
