@@ -27,8 +27,8 @@ type Config struct {
 	// on the state applies no entry, takes no snapshot and restores none, so the process must end. Fatal must not
 	// block.
 	Fatal func(error)
-	// LogFile is the path of the log, for messages. Messages leave an empty path out.
-	LogFile string
+	// LogPath is the path of the log, for messages. Messages leave an empty path out.
+	LogPath string
 	// Writers bounds the kept results of writes. All nodes need the same limits. The zero value is
 	// [writers.DefaultLimits]; simulations use small limits.
 	Writers writers.Limits
@@ -45,7 +45,7 @@ type Config struct {
 type State struct {
 	fatal      func(error)
 	logger     hclog.Logger
-	logFile    string
+	logPath    string
 	writers    writers.Limits
 	progress   progress
 	shownIndex atomic.Uint64 // the value of index, for readers without the lock; written with mu held
@@ -82,7 +82,7 @@ var (
 // New returns an empty state.
 func New(cfg Config) *State {
 	s := &State{
-		fatal: cfg.Fatal, logger: cfg.Logger.Named("fsm"), logFile: cfg.LogFile, writers: cfg.Writers, tables: newTables(),
+		fatal: cfg.Fatal, logger: cfg.Logger.Named("fsm"), logPath: cfg.LogPath, writers: cfg.Writers, tables: newTables(),
 	}
 	if s.writers == (writers.Limits{}) {
 		s.writers = writers.DefaultLimits()
@@ -99,8 +99,8 @@ func (s *State) Apply(l *raft.Log) any {
 	e, err := entry.Decode(l.Data)
 	if err != nil {
 		what := fmt.Sprintf("log entry %d of term %d", l.Index, l.Term)
-		if s.logFile != "" {
-			what += " in " + s.logFile
+		if s.logPath != "" {
+			what += " in " + s.logPath
 		}
 		begin := l.Data[:min(len(l.Data), shownBytes)]
 		err = fmt.Errorf("%w (%d bytes, which begin with % x)", err, len(l.Data), begin)

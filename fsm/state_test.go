@@ -243,11 +243,11 @@ func TestADamagedEntryIsNamed(t *testing.T) {
 	flipped := bytes.Clone(good)
 	flipped[len(flipped)-1] ^= 1
 	for _, data := range [][]byte{flipped, good[:3], make([]byte, len(good)), nil} {
-		s := New(Config{Logger: hclog.NewNullLogger(), Fatal: func(error) {}, LogFile: "/data/raft.db"})
+		s := New(Config{Logger: hclog.NewNullLogger(), Fatal: func(error) {}, LogPath: "/data/log"})
 		err, ok := s.Apply(&raft.Log{Index: 812, Term: 7, Data: data}).(error)
 		named := &UnreadableError{}
 		if !ok || !errors.As(err, &named) || !named.Corrupt() ||
-			!strings.HasPrefix(err.Error(), "log entry 812 of term 7 in /data/raft.db is damaged: ") ||
+			!strings.HasPrefix(err.Error(), "log entry 812 of term 7 in /data/log is damaged: ") ||
 			strings.Contains(err.Error(), "release") ||
 			!strings.Contains(err.Error(), "empty this node's data directory") {
 			t.Errorf("%x: %v", data, err)

@@ -10,7 +10,7 @@ import (
 )
 
 // BenchmarkOpens1024 opens 1,024 sessions at once through a node on a real disk, and reports how many of them shared an
-// entry, and a sync of the Raft log: bbolt syncs twice for each batch of entries.
+// entry, and a sync of the Raft log.
 func BenchmarkOpens1024(b *testing.B) {
 	const opens = 1024
 	n := start(b, alone(b))

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -55,6 +56,7 @@ func newLibrary(t *testing.T, trailing uint64) *library {
 		}
 		work(100)
 		for _, n := range c.nodes {
+			n.positions.Save() // a node does so each second
 			c.kill(n)
 		}
 		l.copy(t, "now", c.dir)
@@ -132,7 +134,15 @@ func damages() []damage {
 			if err != nil || info.IsDir() {
 				return err
 			}
-			return os.Truncate(path, info.Size()/2)
+			size := info.Size()
+			if strings.HasSuffix(path, ".wal") { // it has space for more entries
+				b, err := os.ReadFile(path)
+				if err != nil {
+					return err
+				}
+				size = int64(len(bytes.TrimRight(b, "\x00")))
+			}
+			return os.Truncate(path, size/2)
 		}},
 		{"older", func(l *library, node int, file, path string) error {
 			return put(l.path("older", node, strings.Replace(file, "S2", "S1", 1)), path)
@@ -153,16 +163,25 @@ func TestEveryFileOfADataDirectory(t *testing.T) {
 		lostSnapshot = "snapshots has lost snapshot S2, which the log needs"
 		damaged      = "identity is damaged"
 		otherMeta    = "meta.json belongs to another snapshot"
+		lostSegment  = segment + " is missing"
+		lostEntries  = "has lost entries: it ends with entry"
+		foreign      = segment + " belongs to the log of directory"
 	)
 	whole := map[string]refusals{
 		"identity": {
-			"missing": "identity is missing, but the node's log is there", "empty": damaged, "short": damaged,
+			"missing": "identity is missing, but raft.db is there", "empty": damaged, "short": damaged,
 			"older": "identity is an older copy", "of another node": "it belongs to node",
 		},
 		"lock": {},
 		"raft.db": {
 			"missing": "raft.db is missing", "empty": "raft.db is empty", "short": "raft.db is cut short",
 			"older": "raft.db is an older copy", "of another node": "raft.db is not this directory's log",
+		},
+		"log": {
+			"missing": lostSegment, "empty": lostSegment, "older": lostEntries, "of another node": foreign,
+		},
+		segment: {
+			"missing": lostSegment, "empty": lostEntries, "short": lostEntries, "older": lostEntries, "of another node": foreign,
 		},
 		"snapshots/S1":           {"of another node": otherMeta},
 		"snapshots/S1/meta.json": {"of another node": otherMeta},

@@ -153,7 +153,7 @@ func (n *Node) open() (err error) {
 // openState makes the replicated state, and the parts that observe it.
 func (n *Node) openState() {
 	state := fsm.New(fsm.Config{
-		Logger: n.options.Logger, Fatal: n.failure.fail, LogFile: filepath.Join(n.dir.Path(), storage.LogFile),
+		Logger: n.options.Logger, Fatal: n.failure.fail, LogPath: filepath.Join(n.dir.Path(), storage.LogFolder),
 		Writers: n.options.Platform.Bounds.Writers,
 	})
 	n.view = &view{

@@ -139,7 +139,7 @@ func (c *testCluster) comesBack(n *testNode, former raftnet.Directory) {
 	if n.membership.OwnDirectory() == former {
 		c.t.Errorf("%s votes on the older copy", n.name)
 	}
-	_, err := os.Stat(filepath.Join(n.dir.Path(), storage.OlderCopyFolder, storage.LogFile))
+	_, err := os.Stat(filepath.Join(n.dir.Path(), storage.OlderCopyFolder, storage.StableFile))
 	if err != nil || !strings.Contains(n.log.String(), "was set aside") {
 		c.t.Errorf("the older copy of %s is not set aside, or the log does not say so", n.name)
 	}
@@ -191,7 +191,7 @@ func TestJ6ACopyFromTheFirstStartWaits(t *testing.T) {
 		c.kill(n)
 		c.kill(knows)
 		path := c.config(n).DataDir
-		err := errors.Join(os.Remove(filepath.Join(path, storage.LogFile)), os.RemoveAll(filepath.Join(path, storage.SnapshotFolder)),
+		err := errors.Join(os.Remove(filepath.Join(path, storage.StableFile)), os.RemoveAll(filepath.Join(path, storage.SnapshotFolder)),
 			os.Remove(filepath.Join(path, storage.PositionsFile)),
 			rewrite(path, func(r *storage.Identity) { r.Founders, r.Log = nil, 0 }))
 		if err != nil {
@@ -235,12 +235,12 @@ func TestJ6WhatWasAppliedIsNotCutOff(t *testing.T) {
 				t.Fatalf("%s ended with %v", knows.name, knows.err)
 			}
 		}
-		bolt, err := openLog(c.config(knows).DataDir)
+		log, err := openLog(c.config(knows).DataDir)
 		if err != nil {
 			t.Fatal(err)
 		}
-		last, err := bolt.LastIndex()
-		if err = errors.Join(err, bolt.Close()); err != nil || last < applied {
+		last, err := log.LastIndex()
+		if err = errors.Join(err, log.Close()); err != nil || last < applied {
 			t.Errorf("its log ends with entry %d, %v; it had applied %d", last, err, applied)
 		}
 	})

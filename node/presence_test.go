@@ -40,7 +40,7 @@ func removals() map[string]struct {
 			return err
 		}},
 		"raft.db is replaced": {what: "raft.db was replaced", do: func(dir string) error {
-			file := filepath.Join(dir, storage.LogFile)
+			file := filepath.Join(dir, storage.StableFile)
 			b, err := os.ReadFile(file)
 			return errors.Join(err, os.Remove(file), os.WriteFile(file, b, 0o600))
 		}},
@@ -50,7 +50,7 @@ func removals() map[string]struct {
 			return errors.Join(err, os.WriteFile(file+".new", b, 0o600), os.Rename(file+".new", file))
 		}},
 	}
-	for _, name := range []string{"", storage.IdentityFile, storage.LogFile, storage.SnapshotFolder} {
+	for _, name := range []string{"", storage.IdentityFile, storage.StableFile, storage.LogFolder, segment, storage.SnapshotFolder} {
 		do, undo := aside(name)
 		all["moved away and back: "+name] = removal{do, undo, "was removed or moved"}
 	}

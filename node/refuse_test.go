@@ -47,7 +47,7 @@ func TestDirectoryOfAnotherCluster(t *testing.T) {
 	}
 }
 
-func TestCorruptLogFile(t *testing.T) {
+func TestCorruptStableFile(t *testing.T) {
 	c := alone(t)
 	if err := start(t, c).stop(); err != nil {
 		t.Fatal(err)
@@ -131,7 +131,7 @@ func TestLostSnapshots(t *testing.T) {
 	}
 }
 
-func TestLostLogFile(t *testing.T) {
+func TestLostStableFile(t *testing.T) {
 	c := alone(t)
 	if err := start(t, c).stop(); err != nil {
 		t.Fatal(err)

@@ -241,7 +241,7 @@ func TestARestoreCutShortIsRefused(t *testing.T) {
 		former.mustOpen(former.leader(within), 5*time.Second)
 		file := former.save(former.nodes[0])
 		former.stop()
-		names := []string{"lock", storage.LogFile, storage.SnapshotFolder, storage.IdentityFile}
+		names := []string{"lock", storage.StableFile, storage.SnapshotFolder, storage.IdentityFile}
 		for moved := range names {
 			c := unfounded(t, 1)
 			path := c.config(c.nodes[0]).DataDir

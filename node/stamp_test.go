@@ -60,7 +60,7 @@ func TestAnEntryOfAnotherTermIsNotTheSnapshots(t *testing.T) {
 		path := c.config(c.nodes[0]).DataDir
 		_, err := restamp(path, func(s *stamp) { s.Snapshot.Term++ })
 		err = errors.Join(err, os.RemoveAll(filepath.Join(path, storage.SnapshotFolder, l.newest[0])))
-		err = errors.Join(err, change(path, func(_, conf *bbolt.Bucket) error {
+		err = errors.Join(err, change(path, func(conf *bbolt.Bucket) error {
 			return conf.Put([]byte("CurrentTerm"), []byte{0, 0, 0, 0, 0, 0, 0, 99})
 		}))
 		if err != nil {

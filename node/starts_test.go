@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -22,14 +23,14 @@ import (
 	"holdfast/transport/raftnet"
 )
 
-// change changes a log file that nobody has open: its buckets are logs, by index, and conf, by key.
-func change(path string, do func(logs, conf *bbolt.Bucket) error) error {
-	db, err := bbolt.Open(filepath.Join(path, storage.LogFile), 0o600, &bbolt.Options{Timeout: time.Second})
+// change changes a stable store that nobody has open: conf has the values by key.
+func change(path string, do func(conf *bbolt.Bucket) error) error {
+	db, err := bbolt.Open(filepath.Join(path, storage.StableFile), 0o600, &bbolt.Options{Timeout: time.Second})
 	if err != nil {
 		return err
 	}
 	return errors.Join(
-		db.Update(func(tx *bbolt.Tx) error { return do(tx.Bucket([]byte("logs")), tx.Bucket([]byte("conf"))) }),
+		db.Update(func(tx *bbolt.Tx) error { return do(tx.Bucket([]byte("conf"))) }),
 		db.Close(),
 	)
 }
@@ -49,60 +50,50 @@ func (c *testCluster) refusal(n *testNode) error {
 // TestWhatOneFileSaysOfAnother has files that are whole, and do not belong together.
 func TestWhatOneFileSaysOfAnother(t *testing.T) {
 	l := newLibrary(t, 3)
-	first := func(logs *bbolt.Bucket, count int) error { // removes the oldest entries
-		for c := logs.Cursor(); count > 0; count-- {
-			c.First()
-			if err := c.Delete(); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
 	for name, test := range map[string]struct {
 		do   func(path string) error
 		want string
 	}{
 		"no stamp": {func(path string) error {
-			return change(path, func(_, conf *bbolt.Bucket) error { return conf.Delete([]byte(stampKey)) })
+			return change(path, func(conf *bbolt.Bucket) error { return conf.Delete([]byte(stampKey)) })
 		}, "raft.db is not this directory's log: it has no stamp"},
 		"a stamp that is none": {func(path string) error {
-			return change(path, func(_, conf *bbolt.Bucket) error { return conf.Put([]byte(stampKey), []byte("{}")) })
+			return change(path, func(conf *bbolt.Bucket) error { return conf.Put([]byte(stampKey), []byte("{}")) })
 		}, "raft.db is damaged: its stamp"},
 		"no term": {func(path string) error {
-			return change(path, func(_, conf *bbolt.Bucket) error { return conf.Delete([]byte("CurrentTerm")) })
+			return change(path, func(conf *bbolt.Bucket) error { return conf.Delete([]byte("CurrentTerm")) })
 		}, "raft.db has lost Raft's term"},
 		"an older term": {func(path string) error {
-			return change(path, func(_, conf *bbolt.Bucket) error {
+			return change(path, func(conf *bbolt.Bucket) error {
 				return conf.Put([]byte("CurrentTerm"), []byte{0, 0, 0, 0, 0, 0, 0, 1})
 			})
 		}, "raft.db has lost Raft's term: it says 1, and has entries"},
 		"a log that begins after the snapshot's end": {func(path string) error {
-			return change(path, func(logs, _ *bbolt.Bucket) error { return first(logs, 5) })
-		}, "raft.db has lost entries: it begins with entry"},
-		"a hole in the log": {func(path string) error {
-			return change(path, func(logs, _ *bbolt.Bucket) error {
-				c := logs.Cursor()
-				c.Last()
-				c.Prev()
-				return c.Delete()
-			})
-		}, "log and snapshots do not fit together: log not found"},
-		"an entry that is none": {func(path string) error {
-			return change(path, func(logs, _ *bbolt.Bucket) error {
-				c := logs.Cursor()
-				last, _ := c.Last()
-				return logs.Put(last, []byte{0xc1, 1, 2})
-			})
-		}, "raft.db is damaged at entry "},
-		"an entry in another's place": {func(path string) error {
-			return change(path, func(logs, _ *bbolt.Bucket) error {
-				c := logs.Cursor()
-				last, _ := c.Last()
-				last = slices.Clone(last)
-				_, other := c.Prev()
-				return logs.Put(last, slices.Clone(other))
-			})
-		}, "the entry there says that it is entry "},
+			return deleteEntries(path, 5)
+		}, "log has lost entries: it begins with entry"},
+		"entries that the node has applied are gone": {func(path string) error {
+			file := filepath.Join(path, storage.PositionsFile)
+			b, err := os.ReadFile(file)
+			if err != nil {
+				return err
+			}
+			b = regexp.MustCompile(`"applied":\d+`).ReplaceAll(b, []byte(`"applied":1000000`))
+			return os.WriteFile(file, b, 0o600)
+		}, "log has lost entries: it ends with entry"},
+		"a byte in the middle of the log": {func(path string) error {
+			f, err := os.OpenFile(filepath.Join(path, segment), os.O_RDWR, 0)
+			if err != nil {
+				return err
+			}
+			_, err = f.WriteAt([]byte{0x55}, 200)
+			return errors.Join(err, f.Close())
+		}, ".wal is damaged after byte "},
+		"no list of segments": {func(path string) error {
+			return change(path, func(conf *bbolt.Bucket) error { return conf.Delete([]byte("holdfast.segments")) })
+		}, "raft.db is an older copy: "},
+		"a list of segments that is none": {func(path string) error {
+			return change(path, func(conf *bbolt.Bucket) error { return conf.Put([]byte("holdfast.segments"), []byte("{")) })
+		}, "raft.db is damaged: its list of segments"},
 		"an identity of another directory": {func(path string) error {
 			return rewrite(path, func(r *storage.Identity) {
 				r.Key = raftnet.NewKey()
@@ -122,15 +113,16 @@ func TestWhatOneFileSaysOfAnother(t *testing.T) {
 			return rewrite(path, func(r *storage.Identity) { r.Log, r.Incarnation = 5, 5 })
 		}, "identity is an older copy: it ends with start 5"},
 		"only the snapshots": {func(path string) error {
-			return errors.Join(os.Remove(filepath.Join(path, storage.IdentityFile)), os.Remove(filepath.Join(path, storage.LogFile)))
-		}, "identity and the node's log are missing, and only its folder of snapshots is there: the directory was " +
-			"emptied while its node ran"},
+			return errors.Join(os.Remove(filepath.Join(path, storage.IdentityFile)), os.Remove(filepath.Join(path, storage.StableFile)),
+				os.RemoveAll(filepath.Join(path, storage.LogFolder)))
+		}, "identity and raft.db are missing, and only acknowledged, snapshots is there: the directory was emptied while " +
+			"its node ran"},
 		"an identity that is a link to nothing": {func(path string) error {
 			file := filepath.Join(path, storage.IdentityFile)
 			return errors.Join(os.Remove(file), os.Symlink("/nowhere/identity", file))
 		}, "identity is a link to /nowhere/identity, which does not exist: mount or make"},
 		"a log that is a link to nothing": {func(path string) error {
-			file := filepath.Join(path, storage.LogFile)
+			file := filepath.Join(path, storage.StableFile)
 			return errors.Join(os.Remove(file), os.Symlink("/nowhere/raft.db", file))
 		}, "raft.db is a link to /nowhere/raft.db, which does not exist: mount or make"},
 	} {
@@ -155,7 +147,7 @@ func TestWhatOneFileSaysOfAnother(t *testing.T) {
 // directory that was used before. The next start goes on from there, and loses nothing that was acknowledged.
 func TestAStartGoesOnWhereOneWasCutShort(t *testing.T) {
 	l := newLibrary(t, 3)
-	steps := []string{"the identity file", "the log's file", "the stamp"}
+	steps := []string{"the identity file", "the log's files", "the stamp"}
 	for name, prepare := range map[string]func(path string) error{
 		"a new directory": os.RemoveAll, "a directory": func(string) error { return nil },
 	} {
@@ -257,8 +249,8 @@ type unwritable struct{ raft.StableStore }
 
 func (unwritable) Set([]byte, []byte) error { return errors.New("not written") }
 
-// A first start that was cut short while it made the log's file leaves any part of it, and nothing was written to it.
-func TestALogFileThatWasNeverMade(t *testing.T) {
+// A first start that was cut short while it made raft.db leaves any part of it, and nothing was written to it.
+func TestAStableFileThatWasNeverMade(t *testing.T) {
 	for size, content := range map[int]byte{0: 0, 1: 0, 4096: 0, 16384: 0, 8192: 'x'} {
 		t.Run(fmt.Sprintf("%d bytes of %d", size, content), func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
@@ -268,7 +260,7 @@ func TestALogFileThatWasNeverMade(t *testing.T) {
 				if err := cutShort(cfg, 0); err != nil {
 					t.Fatal(err)
 				}
-				if err := os.WriteFile(filepath.Join(cfg.DataDir, storage.LogFile), slices.Repeat([]byte{content}, size),
+				if err := os.WriteFile(filepath.Join(cfg.DataDir, storage.StableFile), slices.Repeat([]byte{content}, size),
 					0o600); err != nil {
 					t.Fatal(err)
 				}
@@ -359,19 +351,7 @@ func TestAnInstalledSnapshotThatIsGone(t *testing.T) {
 		}
 		installed := filepath.Join(path, storage.SnapshotFolder, named.Snapshot.ID)
 		// As if no entry had come after it.
-		err = change(path, func(logs, _ *bbolt.Bucket) error {
-			c := logs.Cursor()
-			var old [][]byte
-			for k, _ := c.First(); k != nil; k, _ = c.Next() {
-				old = append(old, slices.Clone(k))
-			}
-			var failed error
-			for _, k := range old {
-				failed = errors.Join(failed, logs.Delete(k))
-			}
-			return failed
-		})
-		if err = errors.Join(err, os.RemoveAll(installed)); err != nil {
+		if err = errors.Join(deleteEntries(path, 0), os.RemoveAll(installed)); err != nil {
 			t.Fatal(err)
 		}
 		if err := c.refusal(behind); err == nil ||

@@ -230,7 +230,7 @@ func (c *testCluster) raise(n *testNode, term uint64) {
 	c.t.Helper()
 	store, err := openLog(c.config(n).DataDir)
 	if err == nil {
-		err = errors.Join(store.SetUint64([]byte("CurrentTerm"), term), store.Close())
+		err = errors.Join(store.stable.SetUint64([]byte("CurrentTerm"), term), store.Close())
 	}
 	if err != nil {
 		c.t.Fatal(err)

@@ -43,7 +43,7 @@ func TestASurvivorsTermIsThatOfItsLog(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, key := range []string{"CurrentTerm", "LastVoteTerm"} {
-			err = errors.Join(err, log.SetUint64([]byte(key), want.Term+7))
+			err = errors.Join(err, log.stable.SetUint64([]byte(key), want.Term+7))
 		}
 		if err = errors.Join(err, log.Close()); err != nil {
 			t.Fatal(err)

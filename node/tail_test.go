@@ -227,13 +227,13 @@ func TestNothingIsCutForAnUnreadableSnapshot(t *testing.T) {
 			t.Fatal(err)
 		}
 		size := func() (entries uint64) {
-			bolt, err := openLog(filepath.Join(c.dir, c.deposed.name))
+			log, err := openLog(filepath.Join(c.dir, c.deposed.name))
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer bolt.Close()
-			first, _ := bolt.FirstIndex()
-			last, _ := bolt.LastIndex()
+			defer log.Close()
+			first, _ := log.FirstIndex()
+			last, _ := log.LastIndex()
 			return last - first
 		}
 		before := size()
@@ -282,9 +282,9 @@ func (c *tailCluster) install(to, from *testNode) (path string) {
 		err = os.WriteFile(filepath.Join(path, "origin"), []byte(origin), 0o600)
 	}
 	// Raft writes the leader's term before it takes the snapshot in.
-	bolt, openErr := openLog(filepath.Join(c.dir, to.name))
+	log, openErr := openLog(filepath.Join(c.dir, to.name))
 	if err = errors.Join(err, openErr); err == nil {
-		err = errors.Join(bolt.SetUint64([]byte("CurrentTerm"), from.consensus.Raft.CurrentTerm()), bolt.Close())
+		err = errors.Join(log.stable.SetUint64([]byte("CurrentTerm"), from.consensus.Raft.CurrentTerm()), log.Close())
 	}
 	if err != nil {
 		c.t.Fatal(err)

@@ -68,7 +68,7 @@ func TestAVanishedLogIsNotANewOne(t *testing.T) {
 		ids := c.openMany(0, 300, n1, n2)
 		c.kill(n1)
 		c.kill(n2)
-		file := filepath.Join(c.config(n2).DataDir, "raft.db")
+		file := filepath.Join(c.config(n2).DataDir, storage.StableFile)
 		if err := os.Truncate(file, 0); err != nil {
 			t.Fatal(err)
 		}

@@ -20,7 +20,7 @@ const unlimitedGroup = 1 << 60
 
 // limitMemory sets a memory limit for the Go runtime, and returns it. The limit is the first of these: GOMEMLIMIT,
 // which the runtime applies itself, the setting, nine tenths of the control group's limit, three quarters of the
-// machine's memory. The rest is for memory that the runtime does not count: the pages of the log that bbolt maps, and
+// machine's memory. The rest is for memory that the runtime does not count: the pages of raft.db that bbolt maps, and
 // threads; on a machine also for other programs. files is the root directory.
 func limitMemory(setting uint64, environ []string, files fs.FS) (health.Memory, error) {
 	named := slices.ContainsFunc(environ, func(v string) bool {

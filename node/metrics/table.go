@@ -90,7 +90,7 @@ func table() []metric {
 			value(func(s *Snapshot) uint64 { return s.Proposer.Commands })),
 		counter("log_bytes_proposed", "Bytes of proposed entries.", "",
 			value(func(s *Snapshot) uint64 { return s.Proposer.Bytes })),
-		counter("log_writes", "Batches of entries written to the Raft log, each with two syncs.", "",
+		counter("log_writes", "Batches of entries written to the Raft log, each with one sync.", "",
 			value(func(s *Snapshot) uint64 { return s.LogWrites })),
 		counter("commit_notices", "Commit notices accepted by followers (R7).", "",
 			value(func(s *Snapshot) uint64 { return s.Notices.Accepted })),

@@ -59,7 +59,7 @@ func histograms() [histogramCount]histogram {
 	return [...]histogram{
 		syncTime: {
 			name: "log_sync_seconds", buckets: fast,
-			help:  "Time to write a batch of entries to the Raft log, with two syncs.",
+			help:  "Time to write a batch of entries to the Raft log, with its sync.",
 			alert: "p99 above 0.5 s for 5 min: runbook HoldfastDiskSlow",
 		},
 		applyTime: {name: "apply_seconds", buckets: fast, help: "Time to apply a log entry."},

@@ -17,34 +17,35 @@ import (
 )
 
 const (
-	// storeLockWait bounds the wait for the log file's lock.
+	// storeLockWait bounds the wait for the file's lock.
 	storeLockWait = time.Second
-	// newLogPages is the number of pages that bbolt writes into a new file.
-	newLogPages = 4
+	// newFilePages is the number of pages that bbolt writes into a new file.
+	newFilePages = 4
 )
 
-// checkLogFile refuses a directory that has lost its log: bbolt would make a new log in place of a missing or empty
-// file. begun says that a log must exist. A first start that was cut short may leave an unfinished file without
-// entries: checkLogFile removes that file.
-func checkLogFile(file string, begun bool) error { //nolint:revive // flag-parameter: it is what the identity file says
+// checkStableFile refuses a directory that has lost its stable store: bbolt would make a new one in place of a missing
+// or empty file. begun says that it must exist. A first start that was cut short may leave an unfinished file:
+// checkStableFile removes that file.
+func checkStableFile(file string, begun bool) error { //nolint:revive // flag-parameter: it is what the identity file says
 	info, err := os.Stat(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if to, linkErr := os.Readlink(file); linkErr == nil {
 			return danglingLink(file, to, "the file")
 		}
-		if begun || !isMissing(filepath.Join(filepath.Dir(file), SnapshotFolder)) { // the log is made before the folder
-			return unusable(file, "is missing, but this node has voted and stored entries with it", nil)
+		dir := filepath.Dir(file) // its folders are made after the file
+		if begun || !isMissing(filepath.Join(dir, LogFolder)) || !isMissing(filepath.Join(dir, SnapshotFolder)) {
+			return unusable(file, "is missing, but this node has voted with it", nil)
 		}
 		return nil
 	case err != nil:
-		return fmt.Errorf("opening the Raft log: %w", addAdvice(err))
+		return fmt.Errorf("opening Raft's votes: %w", addAdvice(err))
 	case !begun && info.Size() == 0:
-		return nil // openBolt makes the log
-	case !begun && info.Size() <= int64(newLogPages*os.Getpagesize()):
+		return nil // openBolt makes the store
+	case !begun && info.Size() <= int64(newFilePages*os.Getpagesize()):
 		return removeUnmade(file)
 	case begun && info.Size() == 0:
-		return unusable(file, "is empty, but this node has voted and stored entries with it", nil)
+		return unusable(file, "is empty, but this node has voted with it", nil)
 	}
 	size, err := boltSize(file)
 	if err == nil && info.Size() < size {
@@ -54,7 +55,7 @@ func checkLogFile(file string, begun bool) error { //nolint:revive // flag-param
 	return nil // openBolt finds other faults of the file
 }
 
-// removeUnmade removes an unfinished log file.
+// removeUnmade removes an unfinished file.
 func removeUnmade(file string) error {
 	store, err := readBolt(file)
 	unread := &fs.PathError{}
@@ -62,12 +63,12 @@ func removeUnmade(file string) error {
 	case err == nil:
 		return store.Close()
 	case errors.As(err, &unread), errors.Is(err, bberrors.ErrTimeout):
-		return fmt.Errorf("opening the Raft log: %w", addAdvice(err))
+		return fmt.Errorf("opening Raft's votes: %w", addAdvice(err))
 	}
 	return os.Remove(file)
 }
 
-// openBolt opens or makes a log file. boltfile checks the pages first, because bbolt panics at a damaged page in a
+// openBolt opens or makes a stable store. boltfile checks the pages first, because bbolt panics at a damaged page in a
 // goroutine of its own. openBolt turns other panics of bbolt on a torn file into errors, and also the memory faults of
 // a mapped file that was cut off.
 func openBolt(file string) (store *raftboltdb.BoltStore, err error) {

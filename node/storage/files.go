@@ -12,8 +12,10 @@ import (
 const (
 	// IdentityFile identifies the node of the directory (see [Identity]).
 	IdentityFile = "identity"
-	// LogFile has Raft's log and votes, and the stamp.
-	LogFile = "raft.db"
+	// StableFile has Raft's term and votes, the stamp, and the list of the log's segments.
+	StableFile = "raft.db"
+	// LogFolder has the segments of Raft's log.
+	LogFolder = "log"
 	// SnapshotFolder has the snapshots. Raft's library sets the name.
 	SnapshotFolder = "snapshots"
 	// PositionsFile has the positions of other members' directories (see [Positions]).

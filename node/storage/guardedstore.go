@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
-	bberrors "go.etcd.io/bbolt/errors"
+
+	"holdfast/node/storage/segments"
 )
 
 // guardedStore ends the node when a write fails. Raft itself would continue after a failed write, or panic. The outcome
@@ -53,14 +54,14 @@ func (g *guardedStore) GetUint64(key []byte) (uint64, error) { return g.stable.G
 func (g *guardedStore) GetLog(index uint64, log *raft.Log) error {
 	err := g.logs.GetLog(index, log)
 	switch {
-	case errors.Is(err, raft.ErrLogNotFound), errors.Is(err, bberrors.ErrDatabaseNotOpen):
+	case errors.Is(err, raft.ErrLogNotFound), errors.Is(err, segments.ErrClosed):
 		return err
 	case err == nil && log.Index == index:
 		return nil
 	case err == nil:
 		err = fmt.Errorf("the entry there says that it is entry %d", log.Index)
 	}
-	g.halt(unusable(filepath.Join(g.path, LogFile), fmt.Sprintf("is damaged at entry %d", index), err))
+	g.halt(unusable(filepath.Join(g.path, LogFolder), fmt.Sprintf("is damaged at entry %d", index), err))
 	return err
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
+	"holdfast/node/storage/segments"
 	"holdfast/test/bubble"
 	"holdfast/transport/raftnet"
 )
@@ -52,6 +53,39 @@ func testFailedWrite(t *testing.T) {
 	}
 }
 
+// wrongLogs is a log store that finds another entry than the one that it is asked for, or none that decodes.
+type wrongLogs struct {
+	raft.LogStore
+	err error
+}
+
+func (l wrongLogs) GetLog(index uint64, log *raft.Log) error {
+	log.Index = index + 1
+	return l.err
+}
+
+// TestADamagedEntryEndsTheNode: Raft would panic, or leave a follower without the entry for ever.
+func TestADamagedEntryEndsTheNode(t *testing.T) {
+	for want, err := range map[string]error{
+		"is damaged at entry 7: the entry there says that it is entry 8": nil, "is damaged at entry 7: bad": errors.New("bad"),
+	} {
+		failed := make(chan error, 1)
+		g := &guardedStore{logs: wrongLogs{err: err}, path: "/somewhere", halt: func(err error) { failed <- err }}
+		var log raft.Log
+		_ = g.GetLog(7, &log)
+		if err = <-failed; !strings.Contains(err.Error(), "/somewhere/log "+want) {
+			t.Errorf("told %v, want %q", err, want)
+		}
+	}
+	for _, err := range []error{raft.ErrLogNotFound, segments.ErrClosed} {
+		g := &guardedStore{logs: wrongLogs{err: err}, halt: func(err error) { t.Error(err) }}
+		var log raft.Log
+		if got := g.GetLog(7, &log); !errors.Is(got, err) {
+			t.Errorf("got %v, want %v", got, err)
+		}
+	}
+}
+
 // testOptions are options of a store whose writes succeed.
 func testOptions(t *testing.T) Options {
 	t.Helper()
@@ -67,8 +101,8 @@ const cachedEntries = 128
 
 // A start counts the bytes of the log from the newest snapshot on.
 func TestW7AStartCountsFromTheNewestSnapshot(t *testing.T) {
-	d := mustOpenDir(t, t.TempDir())
-	defer mustClose(t, d)
+	path := t.TempDir()
+	d := mustOpenDir(t, path)
 	s, err := Open(d, testOptions(t))
 	if err != nil {
 		t.Fatal(err)
@@ -80,6 +114,9 @@ func TestW7AStartCountsFromTheNewestSnapshot(t *testing.T) {
 	if err = errors.Join(err, s.Close(), d.Admit(raftnet.Directories{1: d.identity.Directory})); err != nil {
 		t.Fatal(err)
 	}
+	mustClose(t, d)
+	d = mustOpenDir(t, path)
+	defer mustClose(t, d)
 	if s, err = openStore(d, testOptions(t)); err != nil {
 		t.Fatal(err)
 	}

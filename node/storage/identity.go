@@ -108,7 +108,7 @@ func (r Identity) sound() bool {
 
 // findKey returns the directory's key from the log's stamp.
 func (r Identity) findKey(path string) (raftnet.Key, error) {
-	s, ok := stampIn(filepath.Join(path, LogFile))
+	s, ok := stampIn(filepath.Join(path, StableFile))
 	if !ok || s.Key.Directory() != r.Directory {
 		return raftnet.Key{}, errDamaged(path)
 	}
@@ -119,7 +119,7 @@ func (r Identity) findKey(path string) (raftnet.Key, error) {
 // identity of the wrong directory, a node votes twice. The advice needs the values of the log's stamp.
 func errDamaged(path string) error {
 	todo := Recovery
-	if s, ok := stampIn(filepath.Join(path, LogFile)); ok {
+	if s, ok := stampIn(filepath.Join(path, StableFile)); ok {
 		todo += fmt.Sprintf(`; only where no majority is left to take the node in, and the rest of the directory is `+
 			`sound, write the file again as {"format":%d,"cluster_id":"...","node":...,"incarnation":%d,`+
 			`"directory":"%v","founders":{...},"log":%d} with this node's own cluster_id and node, the values of its `+
@@ -155,7 +155,7 @@ func checkEmpty(path string) error {
 		case name == IdentityFile: // the file is listed but cannot be opened
 			to, _ := os.Readlink(filepath.Join(path, name))
 			return danglingLink(filepath.Join(path, name), to, "the file")
-		case name == LogFile, name == SnapshotFolder, name == PositionsFile:
+		case name == StableFile, name == LogFolder, name == SnapshotFolder, name == PositionsFile:
 			ours = append(ours, name)
 		default:
 			return fmt.Errorf(
@@ -168,12 +168,11 @@ func checkEmpty(path string) error {
 	switch {
 	case len(ours) == 0:
 		return nil
-	case slices.Contains(ours, LogFile):
-		return unusable(identity, "is missing, but the node's log is there: the file was lost or removed", nil)
+	case slices.Contains(ours, StableFile):
+		return unusable(identity, "is missing, but "+StableFile+" is there: the file was lost or removed", nil)
 	default: // a running node recreates only the folder of snapshots
-		return unusable(identity,
-			"and the node's log are missing, and only its folder of snapshots is there: the directory was emptied "+
-				"while its node ran, or in part", nil)
+		return unusable(identity, fmt.Sprintf("and %s are missing, and only %s is there: the directory was emptied while "+
+			"its node ran, or in part", StableFile, strings.Join(ours, ", ")), nil)
 	}
 }
 

@@ -33,7 +33,7 @@ func setAside(path string) error {
 	if err := os.Mkdir(to, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	for _, name := range []string{PositionsFile, SnapshotFolder, LogFile, IdentityFile} {
+	for _, name := range []string{PositionsFile, SnapshotFolder, LogFolder, StableFile, IdentityFile} {
 		err := os.Rename(filepath.Join(path, name), filepath.Join(to, name))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err

@@ -8,7 +8,7 @@ import (
 
 // A node that has ended as an older copy is set aside once, wherever the move is cut short.
 func TestAnOlderCopyIsSetAside(t *testing.T) {
-	names := []string{PositionsFile, SnapshotFolder, LogFile, IdentityFile}
+	names := []string{PositionsFile, SnapshotFolder, LogFolder, StableFile, IdentityFile}
 	for cut := range len(names) + 1 {
 		path := t.TempDir()
 		to := filepath.Join(path, OlderCopyFolder)

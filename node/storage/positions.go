@@ -71,32 +71,40 @@ func OpenPositions(d *Dir, c PositionsConfig) *Positions {
 	p := &Positions{
 		PositionsConfig: c, dir: d, mine: d.Identity().Directory, known: map[raftnet.Directory]raftnet.Position{},
 	}
-	file := filepath.Join(d.path, PositionsFile)
 	unfinished, _ := filepath.Glob(filepath.Join(d.path, "."+PositionsFile+"*")) // the pattern is well formed
 	for _, path := range unfinished {
 		if err := os.Remove(path); err != nil {
 			c.Logger.Warn("removing a file whose writing was cut short", "file", path, "error", err)
 		}
 	}
-	b, err := os.ReadFile(file)
+	current, err := readPositions(d)
+	if err != nil {
+		c.Logger.Warn("the record of entries acknowledged by other members is lost: until they acknowledge more, this "+
+			"node does not notice a member that comes back on an older copy of its directory", "file",
+			filepath.Join(d.path, PositionsFile), "error", err)
+	}
+	p.floor = current.Applied
+	maps.Copy(p.known, current.Known)
+	return p
+}
+
+// readPositions reads the file. It returns the zero record for no file.
+func readPositions(d *Dir) (positionsRecord, error) {
+	b, err := os.ReadFile(filepath.Join(d.path, PositionsFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return p
+		return positionsRecord{}, nil
 	}
 	var current positionsRecord
 	if err == nil {
 		err = json.Unmarshal(b, &current)
 	}
-	if err == nil && current.Directory != p.mine {
+	if err == nil && current.Directory != d.Identity().Directory {
 		err = fmt.Errorf("it belongs to directory %v", current.Directory)
 	}
 	if err != nil {
-		c.Logger.Warn("the record of entries acknowledged by other members is lost: until they acknowledge more, this "+
-			"node does not notice a member that comes back on an older copy of its directory", "file", file, "error", err)
-		return p
+		return positionsRecord{}, err
 	}
-	p.floor = current.Applied
-	maps.Copy(p.known, current.Known)
-	return p
+	return current, nil
 }
 
 // Position returns the newest known position of a directory.

@@ -29,7 +29,7 @@ type held struct {
 	path string
 	file *os.File
 	info os.FileInfo
-	// largest is the largest size of the log so far; 0 for other files.
+	// largest is the largest size so far of a file that never becomes smaller; nil for other files.
 	largest *atomic.Int64
 }
 
@@ -42,8 +42,9 @@ func holdPath(path string) (held, error) {
 	if err != nil {
 		return held{}, errors.Join(err, f.Close())
 	}
-	h := held{path, f, info, new(atomic.Int64)}
-	if filepath.Base(path) == LogFile {
+	h := held{path: path, file: f, info: info}
+	if !info.IsDir() && filepath.Base(path) != IdentityFile {
+		h.largest = new(atomic.Int64)
 		h.largest.Store(info.Size())
 	}
 	return h, nil
@@ -61,6 +62,22 @@ func (p *presence) watch(paths ...string) error {
 		p.mu.Unlock()
 	}
 	return nil
+}
+
+// hold adds a path to check until release is called.
+func (p *presence) hold(path string) (release func(), err error) {
+	if err = p.watch(path); err != nil {
+		return nil, err
+	}
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		at := slices.IndexFunc(p.all, func(one held) bool { return one.path == path })
+		if at >= 0 { // close was not called
+			_ = p.all[at].file.Close() // it was not used
+			p.all = slices.Delete(p.all, at, at+1)
+		}
+	}, nil
 }
 
 // replace calls write to replace the file at a watched path. It refuses when another process has already changed any of
@@ -112,17 +129,24 @@ func (p *presence) check() error {
 		}
 		p.mu.Lock()
 		after := p.changes
+		released := !slices.ContainsFunc(p.all, func(other held) bool { return other.file == one.file })
 		p.mu.Unlock()
-		if before%2 == 1 || before != after {
+		switch {
+		case released: // this process has deleted the file
+		case before%2 == 1 || before != after:
 			return nil // this process is replacing a file: the next check decides
+		default:
+			return err
 		}
-		return err
 	}
 	return nil
 }
 
 func (h held) check() error {
-	largest := h.largest.Load() // before os.Stat, because the file may grow in between
+	var largest int64
+	if h.largest != nil {
+		largest = h.largest.Load() // before os.Stat, because the file may grow in between
+	}
 	info, err := os.Stat(h.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -132,9 +156,9 @@ func (h held) check() error {
 	case !os.SameFile(info, h.info):
 		return &lostError{h.path, "replaced"}
 	case info.Size() < largest:
-		return &lostError{h.path, "cut off"} // bbolt never makes the log smaller
+		return &lostError{h.path, "cut off"}
 	}
-	if largest > 0 {
+	if h.largest != nil {
 		h.largest.Store(info.Size())
 	}
 	return nil

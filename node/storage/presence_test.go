@@ -44,7 +44,7 @@ func TestPresenceOfWhatIsReplaced(t *testing.T) {
 	if err := p.replace(file, func() error { t.Error("it writes"); return nil }); !errors.As(err, &lost) {
 		t.Errorf("replace of somebody else's: %v", err)
 	}
-	log := filepath.Join(dir, LogFile)
+	log := filepath.Join(dir, StableFile)
 	if err := errors.Join(os.WriteFile(log, make([]byte, 10), 0o600), p.watch(log)); err != nil {
 		t.Fatal(err)
 	}
@@ -59,6 +59,44 @@ func TestPresenceOfWhatIsReplaced(t *testing.T) {
 		}
 		if err := p.all[2].check(); !errors.As(err, &lost) || lost.what != "cut off" {
 			t.Errorf("a log that was cut off to %d bytes: %v", size, err)
+		}
+	}
+}
+
+// A file that this process releases and deletes was not removed by another, whenever a check runs.
+func TestAFileThatIsReleased(t *testing.T) {
+	p := &presence{}
+	defer func() { _ = p.close() }()
+	file := filepath.Join(t.TempDir(), "file")
+	ended := make(chan error, 1)
+	go func() {
+		var err error
+		for range 3000 {
+			var release func()
+			if err = os.WriteFile(file, nil, 0o600); err == nil {
+				release, err = p.hold(file)
+			}
+			if err != nil {
+				break
+			}
+			release()
+			if err = os.Remove(file); err != nil {
+				break
+			}
+		}
+		ended <- err
+	}()
+	for {
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Error(err)
+			}
+			return
+		default:
+			if err := p.check(); err != nil {
+				t.Errorf("a check: %v", err)
+			}
 		}
 	}
 }

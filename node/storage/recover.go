@@ -11,6 +11,7 @@ import (
 
 	"holdfast/backup"
 	"holdfast/fsm"
+	"holdfast/node/storage/segments"
 	"holdfast/session"
 	"holdfast/transport/raftnet"
 )
@@ -73,18 +74,27 @@ func (s *Survivor) read(path string, logger hclog.Logger) error {
 	if record.Founders == nil {
 		return errors.New("its node never took part in the cluster: it has no state")
 	}
-	log, err := readBolt(filepath.Join(path, LogFile))
+	stable, err := readBolt(filepath.Join(path, StableFile))
 	if err != nil {
-		return fmt.Errorf("opening the Raft log: %w", err)
+		return fmt.Errorf("opening %s: %w", StableFile, err)
+	}
+	defer stable.Close() //nolint:errcheck // it was only read
+	d := newDir(path, record, record.Incarnation)
+	found, err := checkStamp(d, stable)
+	if err != nil {
+		return err
+	}
+	log, err := openLog(d, stable, segments.Read, Options{Logger: logger}, 0)
+	if err != nil {
+		return err
 	}
 	defer log.Close() //nolint:errcheck // it was only read
-	d := newDir(path, record, record.Incarnation)
 	origins, err := openSnapshots(d, logger)
 	if err != nil {
 		return err
 	}
 	all := &Store{
-		dir: d, bolt: log, logs: &anchoredLogs{LogStore: log}, stable: log, origins: origins,
+		dir: d, found: found, logs: &anchoredLogs{LogStore: log}, stable: stable, origins: origins,
 		snapshots: &checkedSnapshots{SnapshotStore: origins},
 	}
 	if _, err = all.checkStart(); err != nil {
@@ -100,6 +110,10 @@ func (s *Survivor) read(path string, logger hclog.Logger) error {
 	}
 	if s.Last, err = all.end(stored); err != nil {
 		return err
+	}
+	if known, readErr := readPositions(d); readErr == nil && known.Applied > s.Last.Index {
+		logger.Warn("the log has lost entries that this node has applied: another node may have them", "ends_with",
+			s.Last.Index, "applied", known.Applied)
 	}
 	for _, one := range servers {
 		if node, _, idErr := raftnet.ParseServerID(one.ID); idErr == nil {
@@ -136,7 +150,7 @@ func (s *Store) end(log *storedLog) (LogEnd, error) {
 func (s *Store) replay(log *storedLog, logger hclog.Logger) (*fsm.State, []raft.Server, error) {
 	var failed error
 	state := fsm.New(fsm.Config{
-		Logger: logger, Fatal: func(err error) { failed = err }, LogFile: filepath.Join(log.path, LogFile),
+		Logger: logger, Fatal: func(err error) { failed = err }, LogPath: filepath.Join(log.path, LogFolder),
 	})
 	var servers []raft.Server
 	next := log.first

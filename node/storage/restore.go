@@ -158,7 +158,7 @@ func unused(path string) error {
 // clean removes the files of Restore from a directory that was empty before.
 func clean(path string) error {
 	var errs []error
-	for _, name := range []string{building, IdentityFile, LogFile, SnapshotFolder, lockFile} {
+	for _, name := range []string{building, IdentityFile, StableFile, SnapshotFolder, lockFile} {
 		errs = append(errs, os.RemoveAll(filepath.Join(path, name)))
 	}
 	return errors.Join(errs...)
@@ -205,10 +205,10 @@ func (f *foundation) build(nodes []session.Node) error {
 	return nil
 }
 
-// fill makes the log, the snapshot and the identity file of a founder. The node then starts as after the installation
+// fill makes the stable store, the snapshot and the identity file of a founder. The node then starts as after the installation
 // of a snapshot, without a vote in the snapshot's term.
 func (f *foundation) fill(d *Dir) (err error) {
-	log, err := openBolt(filepath.Join(d.path, LogFile))
+	log, err := openBolt(filepath.Join(d.path, StableFile))
 	if err != nil {
 		return err
 	}
@@ -303,7 +303,7 @@ func owned(path string) error {
 // refuses the others.
 func moveIntoPlace(path string) error {
 	from := filepath.Join(path, building)
-	for _, name := range []string{lockFile, LogFile, SnapshotFolder, IdentityFile} {
+	for _, name := range []string{lockFile, StableFile, SnapshotFolder, IdentityFile} {
 		if err := os.Rename(filepath.Join(from, name), filepath.Join(path, name)); err != nil {
 			return err
 		}

@@ -16,7 +16,7 @@ import (
 // stampKey is the key of the stamp, next to Raft's own values.
 const stampKey = "holdfast.stamp"
 
-// stamp is a record in the log file that names the file's directory and the snapshot that the log continues. Stamp and
+// stamp is a record in the stable store that names the directory and the snapshot that the log continues. Stamp and
 // identity file confirm each other: when one of the two files is set back, emptied or exchanged, they no
 // longer match.
 //
@@ -79,7 +79,7 @@ func (s stamp) write(stable raft.StableStore) error {
 // fits returns nil when a log with this stamp belongs to the directory whose identity file is r. The zero stamp stands
 // for none. newest is the newest start in the identity file before this start.
 func (s stamp) fits(path string, r Identity, newest uint64) error {
-	file, identity := filepath.Join(path, LogFile), filepath.Join(path, IdentityFile)
+	file, identity := filepath.Join(path, StableFile), filepath.Join(path, IdentityFile)
 	switch {
 	case s.Start == 0 && r.Log == 0: // a new directory
 		return nil

@@ -30,7 +30,7 @@ func TestGoldenFilesOfADirectory(t *testing.T) {
 	}
 	const golden = `{"directory":"1ad88d0b44370997",` +
 		`"key":"aa00000000000000000000000000000000000000000000000000000000000000","start":9,"former":7,"snapshot":{"id":"2-812-1","index":812,"term":2}}`
-	store, err := openBolt(filepath.Join(dir, LogFile))
+	store, err := openBolt(filepath.Join(dir, StableFile))
 	if err != nil {
 		t.Fatal(err)
 	}

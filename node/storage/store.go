@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,10 +14,15 @@ import (
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 
 	"holdfast/node/storage/boltfile"
+	"holdfast/node/storage/segments"
 )
 
-// keptSnapshots is the number of snapshots to keep on disk.
-const keptSnapshots = 2
+const (
+	// keptSnapshots is the number of snapshots to keep on disk.
+	keptSnapshots = 2
+	// segmentBytes bounds the size of a segment of the log: that much stays longer than the bounds of the log say.
+	segmentBytes = 16 << 20
+)
 
 // Options are a node's functions and settings for a [Store].
 type Options struct {
@@ -49,9 +55,13 @@ type Options struct {
 //	entryCache     the newest entries in memory
 //	sizedLogs      counts the bytes of the log
 //	guardedStore   a failed write ends the node
+//	segments.Log   the files
 type Store struct {
-	dir       *Dir
-	bolt      *raftboltdb.BoltStore
+	dir      *Dir
+	bolt     *raftboltdb.BoltStore
+	segments *segments.Log
+	// found is the stamp of the former start.
+	found     stamp
 	guard     *guardedStore
 	logs      *anchoredLogs
 	stable    raft.StableStore
@@ -91,16 +101,9 @@ func Open(d *Dir, o Options) (_ *Store, err error) {
 
 // openStore opens the files.
 func openStore(d *Dir, o Options) (*Store, error) {
-	file := filepath.Join(d.path, LogFile)
-	if err := checkLogFile(file, d.Identity().Log != 0); err != nil {
-		return nil, err
-	}
-	bolt, err := openBolt(file)
-	if damaged, ok := errors.AsType[*boltfile.PageError](err); ok {
-		return nil, unusable(file, "is damaged", damaged)
-	}
+	bolt, err := openStable(d)
 	if err != nil {
-		return nil, fmt.Errorf("opening the Raft log %s: %w: if the file is corrupt, %s", file, err, Recovery)
+		return nil, err
 	}
 	s, err := newStore(d, bolt, o)
 	if err != nil {
@@ -109,38 +112,106 @@ func openStore(d *Dir, o Options) (*Store, error) {
 	return s, nil
 }
 
-func newStore(d *Dir, bolt *raftboltdb.BoltStore, o Options) (*Store, error) {
+// openStable opens the stable store.
+func openStable(d *Dir) (*raftboltdb.BoltStore, error) {
+	file := filepath.Join(d.path, StableFile)
+	if err := checkStableFile(file, d.Identity().Log != 0); err != nil {
+		return nil, err
+	}
+	bolt, err := openBolt(file)
+	if damaged, ok := errors.AsType[*boltfile.PageError](err); ok {
+		return nil, unusable(file, "is damaged", damaged)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("opening %s, which has Raft's votes: %w: if the file is corrupt, %s", file, err, Recovery)
+	}
 	// The file's name must survive a power cut before anything depends on the file's content.
-	if err := syncDir(d.path); err != nil {
-		return nil, fmt.Errorf("syncing %s: %w", d.path, err)
+	if err = syncDir(d.path); err != nil {
+		return nil, errors.Join(fmt.Errorf("syncing %s: %w", d.path, err), bolt.Close())
+	}
+	return bolt, nil
+}
+
+// openLog opens the log, or only reads it. least is an entry that the log must reach.
+func openLog(d *Dir, stable raft.StableStore, open func(segments.Options) (*segments.Log, error), o Options, least uint64,
+) (*segments.Log, error) {
+	log, err := open(segments.Options{
+		Folder: filepath.Join(d.path, LogFolder), Owner: uint64(d.Identity().Directory), Stable: stable, Logger: o.Logger,
+		Size: int(min(segmentBytes, max(o.LogBytes/8, 1))), Opened: d.presence.hold,
+		Least: least,
+	})
+	if named, ok := errors.AsType[*segments.FileError](err); ok {
+		return nil, unusable(cmp.Or(named.File, filepath.Join(d.path, StableFile)), named.Problem, nil)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("opening the Raft log: %w", addAdvice(err))
+	}
+	return log, nil
+}
+
+func newStore(d *Dir, bolt *raftboltdb.BoltStore, o Options) (_ *Store, err error) {
+	found, err := checkStamp(d, bolt)
+	if err != nil {
+		return nil, err
 	}
 	origins, err := openSnapshots(d, o.Logger)
 	if err != nil {
 		return nil, err
 	}
+	least, err := leastEntry(origins, found, o.Applied())
+	if err != nil {
+		return nil, err
+	}
+	log, err := openLog(d, bolt, segments.Open, o, least)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, log.Close())
+		}
+	}()
 	// The name of the folder of snapshots must survive a power cut too, before the log is cut after a snapshot.
 	if err = syncDir(d.path); err != nil {
 		return nil, fmt.Errorf("syncing %s: %w", d.path, err)
 	}
-	if err = d.presence.watch(filepath.Join(d.path, LogFile), origins.folder); err != nil {
+	if err = d.presence.watch(filepath.Join(d.path, StableFile), filepath.Join(d.path, LogFolder),
+		origins.folder); err != nil {
 		return nil, err
 	}
-	guard := &guardedStore{logs: bolt, stable: bolt, path: d.path, halt: o.Halt, watch: o.Watch, synced: o.Synced}
+	guard := &guardedStore{logs: log, stable: bolt, path: d.path, halt: o.Halt, watch: o.Watch, synced: o.Synced}
 	if o.Wrap != nil {
-		guard.logs, guard.stable = o.Wrap(bolt, bolt)
+		guard.logs, guard.stable = o.Wrap(log, bolt)
 	}
 	size := &logSize{bound: o.LogBytes}
 	s := &Store{
-		dir: d, bolt: bolt, guard: guard, stable: guard, origins: origins, size: size, trailing: o.TrailingLogs,
-		logs: &anchoredLogs{LogStore: &entryCache{LogStore: sizedLogs{guard, size}, limit: o.CachedEntries}},
+		dir: d, bolt: bolt, segments: log, found: found, guard: guard, stable: guard, origins: origins, size: size,
+		trailing: o.TrailingLogs,
+		logs:     &anchoredLogs{LogStore: &entryCache{LogStore: sizedLogs{guard, size}, limit: o.CachedEntries}},
 	}
 	s.snapshots = &checkedSnapshots{SnapshotStore: origins, completed: s.trimLog, checkTerm: s.checkSnapshot}
 	guard.cuts = cutGuard{path: d.path, applied: o.Applied, snapshot: s.newestMark}
 	return s, nil
 }
 
+// leastEntry returns the entry that the log must reach: the newest that this node has applied, unless a snapshot has it.
+func leastEntry(snapshots raft.SnapshotStore, found stamp, applied uint64) (uint64, error) {
+	all, err := snapshots.List()
+	if err != nil {
+		return 0, fmt.Errorf("reading the snapshots: %w", err)
+	}
+	newest := found.Snapshot.Index
+	if len(all) > 0 {
+		newest = max(newest, all[0].Index)
+	}
+	if applied <= newest {
+		return 0, nil
+	}
+	return applied, nil
+}
+
 // Close closes the files, after Raft has ended.
-func (s *Store) Close() error { return s.bolt.Close() }
+func (s *Store) Close() error { return errors.Join(s.segments.Close(), s.bolt.Close()) }
 
 // Log is Raft's log.
 func (s *Store) Log() raft.LogStore { return s.logs }
@@ -154,7 +225,7 @@ func (s *Store) Snapshots() raft.SnapshotStore { return s.snapshots }
 // Refusal says why Raft could not open a snapshot at its start; nil when it could. Raft's own error says less.
 func (s *Store) Refusal() error { return s.origins.refusal() }
 
-// Writes returns the number of written batches of entries. Each batch is one transaction of bbolt, with two syncs.
+// Writes returns the number of written batches of entries. Each batch is one sync.
 func (s *Store) Writes() uint64 { return s.guard.writes.Load() }
 
 // Started records that Raft has started from the store.

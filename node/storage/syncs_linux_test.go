@@ -4,10 +4,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"testing"
 	"unsafe"
 
@@ -20,8 +19,9 @@ import (
 // syncCounts is set in the process in which syncs are counted: the kernel cannot stop counting.
 const syncCounts = "HOLDFAST_TEST_SYNCS"
 
-// TestEachWriteOfTheLogIsSynced: when Raft's log store has accepted entries, a vote or a cut, the log's file was synced
-// twice: after the data, and after the page that makes it valid.
+// TestEachWriteOfTheLogIsSynced: when Raft's log has accepted entries, its segment was synced once. When the stable store
+// has accepted a vote, or the list of segments a cut, its file was synced twice: after the data, and after the page that
+// makes the data valid.
 func TestEachWriteOfTheLogIsSynced(t *testing.T) {
 	if os.Getenv(syncCounts) == "" {
 		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestEachWriteOfTheLogIsSynced$", "-test.v")
@@ -40,34 +40,72 @@ func TestEachWriteOfTheLogIsSynced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	counted := countSyncs(t, filepath.Join(d.path, LogFile))
+	counted := countSyncs(t, d.path)
 	var logs raft.LogStore = s.logs
 	for _, w := range []struct {
 		name  string
+		file  string // suffix of its path
+		syncs int
 		write func() error
 	}{
-		{"an entry", func() error { return logs.StoreLog(&raft.Log{Index: 1, Term: 1, Data: []byte("one")}) }},
-		{"entries", func() error {
+		{"an entry", ".wal", 1, func() error { return logs.StoreLog(&raft.Log{Index: 1, Term: 1, Data: []byte("one")}) }},
+		{"entries", ".wal", 1, func() error {
 			return logs.StoreLogs([]*raft.Log{{Index: 2, Term: 1, Data: []byte("two")}, {Index: 3, Term: 1}})
 		}},
-		{"a cut", func() error { return logs.DeleteRange(1, 1) }},
-		{"a vote", func() error { return s.stable.Set([]byte("LastVoteCand"), []byte("n2")) }},
-		{"a term", func() error { return s.stable.SetUint64([]byte("CurrentTerm"), 7) }},
+		{"a cut", StableFile, 2, func() error { return logs.DeleteRange(1, 1) }},
+		{"a vote", StableFile, 2, func() error { return s.stable.Set([]byte("LastVoteCand"), []byte("n2")) }},
+		{"a term", StableFile, 2, func() error { return s.stable.SetUint64([]byte("CurrentTerm"), 7) }},
 	} {
-		before := counted.Load()
-		if err := w.write(); err != nil {
+		counted.reset()
+		if err = w.write(); err != nil {
 			t.Errorf("%s: %v", w.name, err)
 		}
-		if n := counted.Load() - before; n < 2 {
-			t.Errorf("%s: the log's file was synced %d times before the store said that it was written, want 2", w.name, n)
+		if n := counted.of(w.file); n != w.syncs {
+			t.Errorf("%s: %s was synced %d times before the store said that it was written, want %d", w.name, w.file, n,
+				w.syncs)
 		}
+	}
+	// The process before may have ended between a write and its sync.
+	counted.reset()
+	if err = s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = openStore(d, testOptions(t)); err != nil {
+		t.Fatal(err)
+	}
+	if n := counted.of(".wal"); n < 1 {
+		t.Errorf("the newest segment was synced %d times when the log was opened, want 1", n)
 	}
 	fmt.Println("syncs were counted")
 }
 
-// countSyncs counts the syncs of the files at a path by all threads of this process, from now on. Each of them waits
-// until it is counted.
-func countSyncs(t *testing.T, path string) *atomic.Int64 {
+// syncCounter has the paths of the synced files.
+type syncCounter struct {
+	mu    sync.Mutex
+	paths []string // guarded by mu
+}
+
+func (c *syncCounter) reset() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.paths = nil
+}
+
+// of returns how many syncs there were of files with a suffix.
+func (c *syncCounter) of(suffix string) (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, path := range c.paths {
+		if strings.HasSuffix(path, suffix) {
+			n++
+		}
+	}
+	return n
+}
+
+// countSyncs counts the syncs of the files in a directory by all threads of this process, from now on. Each of them
+// waits until it is counted.
+func countSyncs(t *testing.T, dir string) *syncCounter {
 	t.Helper()
 	const nr, jumpIfEqual, load, ret = 0, linux.BPF_JMP | linux.BPF_JEQ | linux.BPF_K, linux.BPF_LD | linux.BPF_W | linux.BPF_ABS, linux.BPF_RET | linux.BPF_K
 	filter := []linux.SockFilter{
@@ -90,7 +128,7 @@ func countSyncs(t *testing.T, path string) *atomic.Int64 {
 		fmt.Println("NOT RUN: the kernel does not tell of system calls:", errno)
 		t.FailNow()
 	}
-	counted := new(atomic.Int64)
+	counted := &syncCounter{}
 	go func() {
 		for {
 			var call struct { // struct seccomp_notif
@@ -105,8 +143,10 @@ func countSyncs(t *testing.T, path string) *atomic.Int64 {
 				uintptr(unsafe.Pointer(&call))); errno != 0 {
 				continue // the call was interrupted
 			}
-			if file, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", call.args[0])); err == nil && file == path {
-				counted.Add(1)
+			if file, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", call.args[0])); err == nil && strings.HasPrefix(file, dir) {
+				counted.mu.Lock()
+				counted.paths = append(counted.paths, file)
+				counted.mu.Unlock()
 			}
 			goOn := struct { // struct seccomp_notif_resp
 				id    uint64

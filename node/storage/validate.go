@@ -25,14 +25,7 @@ func (s *Store) begin() error {
 
 // checkStart returns the stamp of this start, or an error that says why the log or the snapshots are refused.
 func (s *Store) checkStart() (stamp, error) {
-	d, identity := s.dir, s.dir.Identity()
-	found, err := readStamp(s.stable)
-	if err != nil {
-		return stamp{}, unusable(filepath.Join(d.path, LogFile), "is damaged", err)
-	}
-	if err = found.fits(d.path, identity, d.former); err != nil {
-		return stamp{}, err
-	}
+	d, identity, found := s.dir, s.dir.Identity(), s.found
 	newest, count, err := s.mark(found.Snapshot)
 	if err != nil {
 		return stamp{}, err
@@ -51,6 +44,16 @@ func (s *Store) checkStart() (stamp, error) {
 	return stamp{
 		Directory: identity.Directory, Key: identity.Key, Start: d.incarnation, Former: identity.Log, Snapshot: newest,
 	}, err
+}
+
+// checkStamp reads the stamp of the former start. It returns an error for a stable store of another directory or of
+// another time.
+func checkStamp(d *Dir, stable raft.StableStore) (stamp, error) {
+	found, err := readStamp(stable)
+	if err != nil {
+		return stamp{}, unusable(filepath.Join(d.path, StableFile), "is damaged", err)
+	}
+	return found, found.fits(d.path, d.Identity(), d.former)
 }
 
 // mark returns the newest snapshot that was ever complete, even if its file is gone, and the number of snapshots on
@@ -95,8 +98,11 @@ func (s *Store) readLog(path string) (*storedLog, error) {
 	if l.last > 0 {
 		l.lastTerm, errs[4] = l.termOf(l.last)
 	}
-	if err := errors.Join(errs[:]...); err != nil {
-		return nil, unusable(filepath.Join(path, LogFile), "is damaged", err)
+	if err := errors.Join(errs[2], errs[3]); err != nil {
+		return nil, unusable(filepath.Join(path, StableFile), "is damaged", err)
+	}
+	if err := errors.Join(errs[0], errs[1], errs[4]); err != nil {
+		return nil, unusable(filepath.Join(path, LogFolder), "is damaged", err)
 	}
 	return l, nil
 }
@@ -109,7 +115,7 @@ func (l *storedLog) termOf(index uint64) (uint64, error) {
 
 // check compares the log with the identity file and with the newest snapshot.
 func (l *storedLog) check(r Identity, newest snapshotMark) error {
-	file := filepath.Join(l.path, LogFile)
+	file := filepath.Join(l.path, StableFile)
 	switch {
 	case r.Founders == nil && (l.last > 0 || l.voted > 0 || newest.Index > 0):
 		return unusable(filepath.Join(l.path, IdentityFile),
@@ -127,7 +133,7 @@ func (l *storedLog) check(r Identity, newest snapshotMark) error {
 // the newest snapshot that ever existed: a follower that acknowledged the installation of a snapshot may have its
 // entries nowhere else. The zero value of from means that the log starts at its first entry.
 func (l *storedLog) suits(from, newest snapshotMark) error {
-	file := filepath.Join(l.path, LogFile)
+	file := filepath.Join(l.path, LogFolder)
 	folder := filepath.Join(l.path, SnapshotFolder)
 	end := "the beginning"
 	if from.Index > 0 {

@@ -16,11 +16,14 @@ import (
 type Change struct{ File, Text, By string }
 
 // Snapshots returns the changes that have a node look every interval whether it has as many log entries as threshold,
-// make a snapshot then, and keep as many entries behind it as trailing.
+// make a snapshot then, and keep as many entries behind it as trailing. Segments of the log are small.
 func Snapshots(interval string, threshold, trailing int) []Change {
 	const file = "node/config/tuning.go"
 	return []Change{
-		{file, "2 * time.Minute", interval}, {file, "8192", fmt.Sprint(threshold)}, {file, "100_000", fmt.Sprint(trailing)},
+		{file, "2 * time.Minute", interval},
+		{file, "8192", fmt.Sprint(threshold)},
+		{file, "100_000", fmt.Sprint(trailing)},
+		{file, "256 << 20", "1 << 20"},
 	}
 }
 

@@ -4,6 +4,7 @@ package disk
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -17,21 +18,107 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	"go.etcd.io/bbolt"
 
+	"holdfast/node/storage/segments"
 	"holdfast/test/disk/faultfs"
 	"holdfast/test/disk/simdisk"
 	"holdfast/test/timeout"
 )
 
-// writerVar and readerVar make the test's binary write to a bbolt file, or inspect one: see TestMain.
+// writerVar and readerVar make the test's binary write to a bbolt file or to a log, or inspect one: see TestMain. A log
+// is a folder, and the path of a folder has no suffix.
 const (
 	writerVar = "HOLDFAST_DISK_TEST_WRITES_TO"
 	readerVar = "HOLDFAST_DISK_TEST_READS"
 )
 
+// isLog reports whether a path is a log's.
+func isLog(path string) bool { return filepath.Ext(path) == "" }
+
+// openLog opens the log and the bbolt file with its list of segments in a folder.
+func openLog(path string) (*segments.Log, error) {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, err
+	}
+	stable, err := raftboltdb.New(raftboltdb.Options{
+		Path:        filepath.Join(path, "raft.db"),
+		BoltOptions: &bbolt.Options{NoFreelistSync: true, FreelistType: bbolt.FreelistMapType, Timeout: time.Second},
+	})
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.Open(path)
+	if err == nil {
+		err = errors.Join(dir.Sync(), dir.Close())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return segments.Open(segments.Options{
+		Folder: filepath.Join(path, "log"), Owner: 1, Stable: stable, Logger: hclog.NewNullLogger(), Size: 32 << 10,
+	})
+}
+
+// logWriter appends one batch of entries after the other, deletes old ones, and prints the number of the newest entry
+// that is on disk.
+func logWriter(path string, acknowledged io.Writer) error {
+	log, err := openLog(path)
+	if err != nil {
+		return err
+	}
+	last, err := log.LastIndex()
+	for err == nil {
+		var batch []*raft.Log
+		for range 1 + last%4 {
+			last++
+			batch = append(batch, &raft.Log{Index: last, Term: 1, Data: contentOf(last)})
+		}
+		if err = log.StoreLogs(batch); err != nil {
+			break
+		}
+		if _, err = fmt.Fprintln(acknowledged, last); err != nil {
+			break
+		}
+		if first, firstErr := log.FirstIndex(); firstErr != nil || last-first > 300 {
+			err = errors.Join(firstErr, log.DeleteRange(first, last-200))
+		}
+	}
+	return err
+}
+
+// contentOf returns the content of an entry.
+func contentOf(index uint64) []byte { return bytes.Repeat([]byte{byte(index)}, int(100+index%300)) }
+
+// inspectLog checks all entries of a log that no process writes to, and prints the number of the newest one.
+func inspectLog(path string, to io.Writer) error {
+	log, err := openLog(path)
+	if err != nil {
+		return err
+	}
+	first, err := log.FirstIndex()
+	last, lastErr := log.LastIndex()
+	if err = errors.Join(err, lastErr); err != nil {
+		return err
+	}
+	for index := first; index <= last && index > 0; index++ {
+		var entry raft.Log
+		if err = log.GetLog(index, &entry); err != nil || !bytes.Equal(entry.Data, contentOf(index)) {
+			return fmt.Errorf("entry %d: %d bytes, %w", index, len(entry.Data), err)
+		}
+	}
+	_, err = fmt.Fprint(to, last)
+	return err
+}
+
 // writer commits one transaction after the other, and prints the number of each committed one.
-func writer(file string, told io.Writer) error {
+func writer(file string, acknowledged io.Writer) error {
+	if isLog(file) {
+		return logWriter(file, acknowledged)
+	}
 	db, err := bbolt.Open(file, 0o600,
 		&bbolt.Options{NoFreelistSync: true, FreelistType: bbolt.FreelistMapType, Timeout: time.Second})
 	if err != nil {
@@ -53,7 +140,7 @@ func writer(file string, told io.Writer) error {
 		if err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintln(told, n); err != nil {
+		if _, err := fmt.Fprintln(acknowledged, n); err != nil {
 			return err
 		}
 	}
@@ -96,6 +183,9 @@ func inspect(file string, to io.Writer) error {
 	if _, err := os.Stat(file); err != nil {
 		return err
 	}
+	if isLog(file) {
+		return inspectLog(file, to)
+	}
 	db, err := bbolt.Open(file, 0o600, &bbolt.Options{ReadOnly: true, Timeout: time.Second})
 	if err != nil {
 		return err
@@ -134,22 +224,26 @@ func sound(file string) (newest uint64, err error) {
 	return newest, err
 }
 
-// TestBoltOutlivesCuts cuts the power under a process that writes to a bbolt file. With honest fsyncs, committed data
-// is there and the file is sound. With lying fsyncs the same cuts must all be noticed: otherwise the test could notice
-// nothing.
-func TestBoltOutlivesCuts(t *testing.T) {
+// TestFilesOutliveCuts cuts the power under a process that writes to a bbolt file or to a log. With honest fsyncs,
+// committed data is there and the file is sound. With lying fsyncs the same cuts must all be noticed: otherwise the test
+// could notice nothing.
+func TestFilesOutliveCuts(t *testing.T) {
 	const cuts = 30
-	for _, lie := range []bool{false, true} {
-		t.Run(fmt.Sprintf("lie=%v", lie), func(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		lie  bool
+	}{{"bolt.db", false}, {"bolt.db", true}, {"log", false}, {"log", true}} {
+		lie := c.lie
+		t.Run(fmt.Sprintf("%s lie=%v", c.name, lie), func(t *testing.T) {
 			d := newDevice(t)
 			d.set(faultfs.Faults{Lie: lie})
-			file := filepath.Join(d.dir, "bolt.db")
+			file := filepath.Join(d.dir, c.name)
 			var total simdisk.Loss
 			committed, noticed := uint64(0), 0
 			for seed := range uint64(cuts) {
 				how := faultfs.Cutting{Seed: seed}
 				if lie { // an earlier cut may have spoilt the file: use a new one for each
-					committed, file, how.Tear = 0, filepath.Join(d.dir, fmt.Sprintf("bolt.%d", seed)), simdisk.TearHalf
+					committed, file, how.Tear = 0, filepath.Join(d.dir, fmt.Sprintf("%d-%s", seed, c.name)), simdisk.TearHalf
 				}
 				after := 50 + rand.New(rand.NewPCG(seed, 1)).IntN(400)
 				last, loss, err := writeUntilCut(d, file, faultfs.Freezing{After: after, Bound: 5 * time.Second}, how)

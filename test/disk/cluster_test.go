@@ -306,7 +306,7 @@ func together(nodes []*server, do func(*server) error) error {
 	return timeout.Join(errs...)
 }
 
-// corrupt returns what bbolt finds wrong with the logs of stopped nodes, and keeps images of their disks until the next
+// corrupt returns what bbolt finds wrong with raft.db of stopped nodes, and keeps images of their disks until the next
 // cut.
 func (c *cluster) corrupt(nodes ...*server) error {
 	return together(nodes, func(s *server) error {
@@ -316,7 +316,7 @@ func (c *cluster) corrupt(nodes ...*server) error {
 		}
 		file := filepath.Join(image, "data", "raft.db")
 		if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) {
-			return nil // the power went before the log was created; the ledger judges the consequences
+			return nil // the power went before it was created; the ledger judges the consequences
 		}
 		if _, err := sound(file); err != nil {
 			return fmt.Errorf("node %d: %w", s.number, err)

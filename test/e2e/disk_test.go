@@ -120,7 +120,7 @@ func TestDamagedLog(t *testing.T) {
 			stop()
 			since := time.Now()
 			c.kill(victim)
-			t.Logf("the log ended at byte %s", c.disk(victim, "tear", test.damage, "/data/raft.db"))
+			t.Logf("the log ended at byte %s", c.disk(victim, "tear", test.damage, firstSegment))
 			c.start(victim)
 			l.awaitOwners(healWithin, all, c.but(victim)...)
 			l.moved(since, l.ownedBy(all, since, victim), c.but(victim)...)
@@ -138,6 +138,9 @@ func TestDamagedLog(t *testing.T) {
 		})
 	}
 }
+
+// firstSegment is the first segment of a node's log.
+const firstSegment = "/data/log/00000000000000000001-0000000000000000.wal"
 
 // worthDamage is the number of entries that fill more of a log than the test damages.
 const worthDamage = 400
@@ -164,13 +167,7 @@ func (c *cluster) refusesOrServes(n int) (refused int) {
 			return true, ""
 		}
 		logs := tail(c.logs(n), 3)
-		said := false // found by bbolt, by the file's own length, or by an entry
-		for _, one := range []string{
-			"opening the Raft log /data/raft.db: the file is corrupt", "/data/raft.db is cut short",
-			"/data/raft.db is damaged",
-		} {
-			said = said || strings.Contains(logs, one)
-		}
+		said := strings.Contains(logs, firstSegment+" is damaged") || strings.Contains(logs, "/data/log has lost entries")
 		if c.restarts(n) > 0 && said &&
 			strings.Contains(logs, "empty the whole directory: the leader takes the node in as a new one") {
 			refused = 1

@@ -135,12 +135,14 @@ func calls(t *testing.T, packages map[string]goPackage, files ...string) (found 
 	return found
 }
 
-// Versions are pinned: go-metrics above v0.5.4 breaks raft-boltdb v2.3.1, and raft v1.8.0 does not build with it.
+// Versions are pinned: go-metrics above v0.5.4 breaks raft-boltdb v2.3.1, and raft v1.8.0 does not build with it. What
+// node/storage/segments adds to raft-wal depends on the format of its files.
 func TestVersionsArePinned(t *testing.T) {
 	want := map[string]string{
 		"github.com/hashicorp/raft":           "v1.7.3",
 		"github.com/hashicorp/go-metrics":     "v0.5.4",
 		"github.com/hashicorp/raft-boltdb/v2": "v2.3.1",
+		"github.com/hashicorp/raft-wal":       "v0.4.2",
 	}
 	for module, version := range want {
 		out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Version}} {{.Replace}}",

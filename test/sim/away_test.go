@@ -13,9 +13,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	"go.etcd.io/bbolt"
+
+	"holdfast/node/storage"
+	"holdfast/node/storage/segments"
 )
 
 // olden is a disk whose newest snapshot is removed while its node is dead. If the log still has the snapshot's entries,
@@ -43,7 +47,7 @@ func (w *world) Age(name string) bool {
 	if len(all) > 1 {
 		before = all[len(all)-2].index
 	}
-	whole, marked, err := coverage(filepath.Join(dir, "raft.db"), newest, before)
+	whole, marked, err := coverage(dir, newest, before)
 	if err != nil {
 		w.failf("the disk of %s, killed: %v", name, err)
 		return false
@@ -89,22 +93,36 @@ func snapshots(dir string) []snapshot {
 	return all
 }
 
-// coverage reports whether a Raft log has every entry above after up to the end of a snapshot, and whether its stamp
-// names the snapshot.
-func coverage(file string, newest snapshot, after uint64) (whole, marked bool, err error) {
-	store, err := raftboltdb.New(raftboltdb.Options{Path: file, BoltOptions: &bbolt.Options{ReadOnly: true}})
+// coverage reports whether the Raft log in a directory has every entry above after up to the end of a snapshot, and
+// whether its stamp names the snapshot.
+func coverage(dir string, newest snapshot, after uint64) (whole, marked bool, err error) {
+	identity, err := storage.ReadIdentity(dir)
 	if err != nil {
 		return false, false, err
 	}
-	defer func() { err = errors.Join(err, store.Close()) }()
-	stamp, err := store.Get([]byte("holdfast.stamp"))
+	stable, err := raftboltdb.New(raftboltdb.Options{
+		Path: filepath.Join(dir, storage.StableFile), BoltOptions: &bbolt.Options{ReadOnly: true},
+	})
+	if err != nil {
+		return false, false, err
+	}
+	defer func() { err = errors.Join(err, stable.Close()) }()
+	log, err := segments.Read(segments.Options{
+		Folder: filepath.Join(dir, storage.LogFolder), Owner: uint64(identity.Directory), Stable: stable,
+		Logger: hclog.NewNullLogger(),
+	})
+	if err != nil {
+		return false, false, err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	stamp, err := stable.Get([]byte("holdfast.stamp"))
 	if err != nil {
 		return false, false, err
 	}
 	marked = strings.Contains(string(stamp), `"id":"`+filepath.Base(newest.path)+`"`)
 	var l raft.Log
 	for index := after + 1; index <= newest.index; index++ {
-		if err := store.GetLog(index, &l); errors.Is(err, raft.ErrLogNotFound) {
+		if err := log.GetLog(index, &l); errors.Is(err, raft.ErrLogNotFound) {
 			return false, marked, nil
 		} else if err != nil {
 			return false, marked, err

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -192,22 +195,21 @@ func (k *disk) through(do func() error) error {
 	if k.tear == nil {
 		return do()
 	}
-	file := filepath.Join(k.dir, "raft.db")
-	before, err := os.ReadFile(file)
+	before, err := readImage(k.dir)
 	if err != nil {
 		return err
 	}
 	if err = do(); err != nil {
 		return err
 	}
-	after, err := os.ReadFile(file)
+	after, err := readImage(k.dir)
 	if err != nil {
 		return err
 	}
 	k.drive.mu.Lock()
-	image := torn(k.drive.rand, before, after)
+	left := before.torn(k.drive.rand, after)
 	k.drive.mu.Unlock()
-	if err = k.leave(image); err != nil {
+	if err = k.leave(left); err != nil {
 		panic(err) // the simulation's own disk is broken
 	}
 	k.torn = true
@@ -235,8 +237,9 @@ func (k *disk) seal() error {
 	return k.leave(nil)
 }
 
-// leave copies what is on the disk for the next life. log, when set, becomes the Raft log. The caller holds mu.
-func (k *disk) leave(log []byte) error {
+// leave copies what is on the disk for the next life, with left in place of Raft's files, if it is set. The caller holds
+// mu.
+func (k *disk) leave(left image) error {
 	if k.sealed {
 		return nil
 	}
@@ -246,10 +249,116 @@ func (k *disk) leave(log []byte) error {
 	defer k.drive.mu.Unlock()
 	k.drive.life++
 	next := filepath.Join(k.drive.dir, fmt.Sprint(k.drive.life))
-	if err := copyDir(next, k.dir); err != nil || log == nil {
+	if err := copyDir(next, k.dir); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(next, "raft.db"), log, 0o600)
+	if left == nil {
+		var err error
+		if left, err = readImage(k.dir); err != nil {
+			return err
+		}
+	}
+	return left.write(next)
+}
+
+// image has the content of Raft's files, by path in the data directory. A path that ends with / is a folder.
+type image map[string][]byte
+
+// readImage reads what a crash now would leave. raft-wal makes a new segment in the background, and changes raft.db
+// before and after it.
+func readImage(dir string) (image, error) {
+	const file, folder = "raft.db", "log"
+	for {
+		all := image{}
+		content, err := os.ReadFile(filepath.Join(dir, file))
+		if errors.Is(err, fs.ErrNotExist) {
+			return all, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		all[file] = content
+		before, err := os.ReadDir(filepath.Join(dir, folder))
+		if err == nil {
+			all[folder+"/"] = nil
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		for _, e := range before {
+			name := filepath.Join(folder, e.Name())
+			if all[name], err = os.ReadFile(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return nil, err
+			}
+		}
+		again, err := os.ReadFile(filepath.Join(dir, file))
+		if err != nil {
+			return nil, err
+		}
+		after, err := os.ReadDir(filepath.Join(dir, folder))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		same := func(a, b fs.DirEntry) bool { return a.Name() == b.Name() }
+		if bytes.Equal(content, again) && slices.EqualFunc(before, after, same) {
+			return all, nil
+		}
+	}
+}
+
+// write replaces Raft's files in a directory.
+func (m image) write(dir string) error {
+	for _, name := range []string{"raft.db", "log"} {
+		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(m)) { // a folder before its files
+		path := filepath.Join(dir, name)
+		if strings.HasSuffix(name, "/") {
+			if err := os.Mkdir(path, 0o700); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := os.WriteFile(path, m[name], 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// torn returns what a power cut may leave of the write that turns m into after: an append to a segment, or a commit of
+// raft.db, which may delete segments afterwards.
+func (m image) torn(r *rand.Rand, after image) image {
+	left := maps.Clone(m)
+	appended := false
+	for name, content := range m {
+		now, there := after[name]
+		if name == "raft.db" || !there || bytes.Equal(content, now) {
+			continue
+		}
+		left[name] = tornAppend(r, content, now)
+		appended = true
+	}
+	if !appended {
+		left["raft.db"] = tornCommit(r, m["raft.db"], after["raft.db"])
+	}
+	return left
+}
+
+// tornAppend returns what a power cut may leave of an append: any of its sectors.
+func tornAppend(r *rand.Rand, before, after []byte) []byte {
+	left := append(bytes.Clone(before), make([]byte, max(0, len(after)-len(before)))...)
+	part := 1.0
+	if r.IntN(2) == 0 {
+		part = r.Float64()
+	}
+	for at := 0; at < len(after); at += sector {
+		if end := min(at+sector, len(after)); part == 1 || r.Float64() < part {
+			copy(left[at:end], after[at:end])
+		}
+	}
+	return left
 }
 
 // copyDir copies a directory in which snapshots may come and go meanwhile. A file that has gone is left out.
@@ -292,9 +401,9 @@ const (
 	metaPages = 2
 )
 
-// torn returns what a power cut may leave of a bbolt commit that turns before into after. The commit first writes the
-// pages, in any order, then syncs, and then writes a meta page, which is smaller than a sector.
-func torn(r *rand.Rand, before, after []byte) []byte {
+// tornCommit returns what a power cut may leave of a bbolt commit that turns before into after. The commit first writes
+// the pages, in any order, then syncs, and then writes a meta page, which is smaller than a sector.
+func tornCommit(r *rand.Rand, before, after []byte) []byte {
 	metas := metaPages * os.Getpagesize()
 	image := bytes.Clone(before)
 	grow := func(size int) {

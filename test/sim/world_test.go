@@ -204,6 +204,7 @@ func (w *world) config(name, dir string) config.Config {
 		if w.seed%3 == 2 { // the log reaches back to the snapshot before the newest, so a node can do without the newest
 			cfg.Tuning.TrailingLogs = 200
 		}
+		cfg.Tuning.LogBytes = 64 << 10 // segments of 8 KiB
 	}
 	return cfg
 }

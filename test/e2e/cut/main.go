@@ -15,7 +15,7 @@
 //	docker run --rm -v VOLUME:/data holdfast-cut fill /data        (until the volume is full)
 //	docker run --rm -v VOLUME:/data holdfast-cut fill --leave=4194304 /data
 //	docker run --rm -v VOLUME:/data holdfast-cut free /data
-//	docker run --rm -v VOLUME:/data holdfast-cut tear --garble=16384 /data/raft.db
+//	docker run --rm -v VOLUME:/data holdfast-cut tear --garble=16384 /data/log/SEGMENT
 //	docker run --rm -v VOLUME:/data holdfast-cut empty /data
 //	docker run -d -v VOLUME:/data holdfast-cut hold                (keeps a volume in memory when the node stops)
 package main
