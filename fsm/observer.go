@@ -20,6 +20,8 @@ type Wrote struct {
 	// Result is the kept result, in the form of package tree/form. Observers must not modify it.
 	Result []byte
 	Err    error
+	// Before is the tree before the write, if the write was executed now and has ReadsBefore; otherwise nil.
+	Before tree.Frozen
 }
 
 // TreeObserver receives all changes of the tree, as an [Observer] receives changes of sessions, on the same goroutine

@@ -32,6 +32,9 @@ type NumberedWrite struct {
 	Session, Attachment uint64
 	// Number counts the session's writes from 1. Acked says that the client has all results up to this number.
 	Number, Acked uint64
+	// ReadsBefore says that reads of the session came between its previous write and this one. The session's node answers
+	// them from the tree before this write (G3 order in a session).
+	ReadsBefore bool
 	// Void uses up the number and has no other effect (X6 giving up). The fields below are then empty.
 	Void bool
 	// Principals are the principals that the session's node has verified (P1).

@@ -10,8 +10,8 @@
 //
 //	upgrade wait   request.go       a write of a local session would reach the log before the session does (U4, upgrade
 //	                                by the first write)
-//	session queue  tree/dispatch    a read would show a later write of its own session, or miss an earlier one (G3); and
-//	                                no table would say which request wrote under which number
+//	session queue  tree/dispatch    an answer would come before an earlier one of its session, a read would miss an
+//	                                earlier write (G3), and no table would say which request wrote under which number
 //	pending table  tree/pending     a write whose copy is lost with a stream, a leader or a snapshot would never be
 //	                                answered (X7), and one connection could fill the way to the leader (W9)
 //	proposer       fsm/proposer     each write would need a log entry of its own, and one node could fill the log (W9)

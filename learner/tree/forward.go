@@ -31,7 +31,8 @@ func newQueue(limits pending.Limits, view func() pending.View) *queue {
 // encode returns a write as a command of the log.
 func encode(w pending.Write) []byte {
 	return form.AppendNumbered(make([]byte, 0, len(w.Body)+pending.Overhead), tree.NumberedWrite{
-		Session: uint64(w.Session), Attachment: w.Attachment, Number: w.Number, Acked: w.Acked, Void: w.Void,
+		Session: uint64(w.Session), Attachment: w.Attachment, Number: w.Number, Acked: w.Acked,
+		ReadsBefore: w.ReadsBefore, Void: w.Void,
 	}, w.Body)
 }
 

@@ -78,6 +78,10 @@ var filled = map[string]struct{ constants, tests string }{
 		"learner/tree/dispatch.DefaultHubLimits.Sessions.Items learner/tree/dispatch.DefaultHubLimits.Sessions.Bytes",
 		"watch.TestSessionRing",
 	},
+	"trees before writes that have passed a read": {
+		"learner/tree/dispatch.maxKept",
+		"learner/tree/dispatch.TestKeptTrees",
+	},
 	"ring of results": {
 		"learner/tree/dispatch.DefaultHubLimits.Results.Items learner/tree/dispatch.DefaultHubLimits.Results.Bytes",
 		"learner/tree/dispatch.TestHistories",

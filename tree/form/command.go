@@ -73,7 +73,7 @@ func AppendBody(b []byte, w tree.NumberedWrite) ([]byte, error) {
 }
 
 // AppendNumbered appends the Command of a write with a body. From the write it uses only the session, the attachment,
-// the numbers and Void.
+// the numbers, ReadsBefore and Void.
 func AppendNumbered(b []byte, w tree.NumberedWrite, body []byte) []byte {
 	field := protowire.Number(writeField)
 	if w.Void {
@@ -84,7 +84,8 @@ func AppendNumbered(b []byte, w tree.NumberedWrite, body []byte) []byte {
 	b = fields.Varint(b, 2, w.Attachment)
 	b = fields.Varint(b, 3, w.Number)
 	b = fields.Varint(b, 4, w.Acked)
-	return fields.End(append(b, body...), whole)
+	b = flag(append(b, body...), 8, w.ReadsBefore)
+	return fields.End(b, whole)
 }
 
 // ParseWrite reads and checks the Command that [AppendWrite] appends.
@@ -103,6 +104,7 @@ func ParseWrite(command []byte) (tree.NumberedWrite, error) {
 		w.Will = &tree.Will{Transaction: readTransaction(&will, 1), OnClose: will.Bool(2)}
 		ok = ok && will.End()
 	}
+	w.ReadsBefore = m.Bool(8)
 	if !ok || !m.End() || !r.End() {
 		return tree.NumberedWrite{}, malformed("write")
 	}

@@ -53,9 +53,10 @@ func everyWrite() map[string]tree.NumberedWrite {
 			},
 			Will: &tree.Will{Transaction: tree.Transaction{Then: []tree.Op{tree.DeleteTree{Path: "/w"}}}, OnClose: true},
 		},
-		"write_bare":       {Session: 1, Attachment: 1, Number: 1},
-		"write_clear_will": {Session: 1, Attachment: 1, Number: 2, Will: &tree.Will{}},
-		"void":             {Session: 9, Attachment: 8, Number: 7, Acked: 6, Void: true},
+		"write_bare":        {Session: 1, Attachment: 1, Number: 1},
+		"write_clear_will":  {Session: 1, Attachment: 1, Number: 2, Will: &tree.Will{}},
+		"write_after_reads": {Session: 1, Attachment: 1, Number: 3, ReadsBefore: true},
+		"void":              {Session: 9, Attachment: 8, Number: 7, Acked: 6, Void: true},
 	}
 }
 

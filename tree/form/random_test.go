@@ -90,6 +90,7 @@ func TestRandomWrites(t *testing.T) {
 			Acked:      rapid.Uint64Range(0, 1<<64-2).Draw(t, "acked"),
 		}
 		w.Number = rapid.Uint64Range(w.Acked+1, 1<<64-1).Draw(t, "number")
+		w.ReadsBefore = rapid.Bool().Draw(t, "reads before")
 		if w.Void = rapid.IntRange(0, 9).Draw(t, "void") == 0; !w.Void {
 			for range rapid.IntRange(0, 3).Draw(t, "principals") {
 				w.Principals = append(w.Principals, tree.Principal{

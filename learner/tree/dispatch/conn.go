@@ -114,6 +114,17 @@ func (c *Conn) changeUnsent(change int) (r freedSpace) {
 	return r
 }
 
+// hold adds to the unsent bytes for the answer of a read that writes have passed, or subtracts from them.
+func (c *Conn) hold(bytes int) {
+	if bytes == 0 {
+		return
+	}
+	c.mu.Lock()
+	freed := c.changeUnsent(bytes)
+	c.mu.Unlock()
+	freed.notify(c.dispatcher)
+}
+
 // notify wakes the dispatchers whose reads may run now. Any goroutine may call it, without locks.
 func (r freedSpace) notify(d *Dispatcher) {
 	if r.connection {

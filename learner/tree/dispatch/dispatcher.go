@@ -14,7 +14,8 @@ import (
 // the dispatcher.
 type Writes interface {
 	// Accept puts a write into the pending table: its turn has come, and all earlier reads of its session have been
-	// served (G3 order in a session). An error refuses the write, and is answered in its turn.
+	// served, or the write has ReadsBefore (G3 order in a session). An error refuses the write, and is answered in its
+	// turn.
 	Accept(w *pending.Write) error
 	// Refused is called when the node has refused a write for a reason of its own, in the write's turn (X8 admission of
 	// writes).
@@ -69,7 +70,7 @@ func New(shared Shared, limits Limits, wake func()) *Dispatcher {
 		starving: map[*Conn]struct{}{},
 	}
 	d.stamp.Store(uint64(watch.End(now.Index)))
-	shared.Hub.onPublish(wake)
+	shared.Hub.register(d)
 	return d
 }
 
@@ -134,7 +135,7 @@ func (d *Dispatcher) Attach(c *Conn, id session.ID, attachment, index uint64) {
 	}
 	for former := d.sessions[a]; former != nil; former = former.next {
 		if !former.guest { // the client has a new connection, and the old one is not closed yet
-			former.end(d, func() error { return session.ErrMoved })
+			former.end(d, func(*Request) error { return session.ErrMoved })
 			break
 		}
 	}

@@ -33,18 +33,19 @@ func TestHistories(t *testing.T) {
 				sum.add(w)
 			}
 			t.Logf("%+v", sum)
-			if sum.events == 0 || sum.reads == 0 || sum.writes == 0 || setting.restores && sum.losts == 0 {
+			if sum.events == 0 || sum.reads == 0 || sum.between == 0 || sum.writes == 0 || setting.restores && sum.losts == 0 {
 				t.Errorf("too little happened: %+v", sum)
 			}
 		})
 	}
 }
 
-type counts struct{ events, reads, writes, losts int }
+type counts struct{ events, reads, between, writes, losts int }
 
 func (s *counts) add(w *world) {
 	for _, c := range w.clients {
-		s.events, s.reads, s.writes, s.losts = s.events+c.events, s.reads+c.reads, s.writes+c.writesDone, s.losts+c.losts
+		s.events, s.reads, s.between = s.events+c.events, s.reads+c.reads, s.between+c.between
+		s.writes, s.losts = s.writes+c.writesDone, s.losts+c.losts
 	}
 }
 

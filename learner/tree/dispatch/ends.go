@@ -65,8 +65,8 @@ const (
 func (d *Dispatcher) end(known sight) {
 	for _, e := range d.detached.passed(d.Index()) {
 		for o := d.sessions[e.of]; o != nil; o = o.next {
-			o.end(d, func() error {
-				if known == missed && o.sent > 0 {
+			o.end(d, func(p *Request) error {
+				if known == missed && o.sent > 0 && p.kind != reading {
 					return session.ErrOutcomeUnknown
 				}
 				return e.why
@@ -76,10 +76,10 @@ func (d *Dispatcher) end(known sight) {
 }
 
 // end answers all waiting requests with errors, and forgets the queue.
-func (o *sessionQueue) end(d *Dispatcher, why func() error) {
+func (o *sessionQueue) end(d *Dispatcher, why func(*Request) error) {
 	for len(o.items) > 0 {
 		p := o.items[0]
-		err := why()
+		err := why(p)
 		o.remove(d, 0)
 		if p.kind == barrier {
 			p.passed()

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -72,7 +73,7 @@ type served struct {
 type Hub struct {
 	changes  *watch.TreeRing
 	sessions *watch.Ring[watch.SessionChange]
-	results  *watch.Ring[pending.Outcome]
+	results  *watch.Ring[outcome]
 	shown    atomic.Pointer[State]
 	// freed counts how often reads of the node could run again after a lack of memory (G9 answer bounds).
 	freed atomic.Uint64
@@ -83,17 +84,46 @@ type Hub struct {
 	// filtered is the newest entry whose results were filtered: only results of served sessions are in the ring.
 	// guarded by mu
 	filtered uint64
-	// wakes are called for each new state. guarded by mu
-	wakes []func()
+	// dispatchers are woken for each new state. guarded by mu
+	dispatchers []*Dispatcher
+	// kept are the trees before writes that a dispatcher may need. Only the goroutine that applies the log uses it.
+	kept []*keptTree
 }
+
+// outcome is an outcome in the ring. before is nil if no reads wait for the tree before the write.
+type outcome struct {
+	pending.Outcome
+	before *keptTree
+}
+
+// keptTree is the tree before the write at a stamp, until the dispatchers have passed the stamp. Safe for concurrent
+// use.
+type keptTree struct {
+	at   tree.Stamp
+	root atomic.Pointer[tree.Frozen]
+}
+
+// get returns the tree; nil if it is no longer kept.
+func (k *keptTree) get() tree.Frozen {
+	if k == nil {
+		return nil
+	}
+	if root := k.root.Load(); root != nil {
+		return *root
+	}
+	return nil
+}
+
+// maxKept bounds the kept trees of a node. A kept tree costs the entries that were changed since.
+const maxKept = 4096
 
 // NewHub returns the hub of a node with the state now.
 func NewHub(limits HubLimits, now State) *Hub {
 	h := &Hub{
 		changes:  watch.NewTreeRing(limits.Changes, now.Index),
 		sessions: watch.NewSessionRing(limits.Sessions, now.Index),
-		results: watch.NewRing(limits.Results, now.Index, func(w *pending.Outcome) tree.Stamp { return w.At },
-			func(w *pending.Outcome) int { return outcomeBytes + len(w.Result) }),
+		results: watch.NewRing(limits.Results, now.Index, func(w *outcome) tree.Stamp { return w.At },
+			func(w *outcome) int { return outcomeBytes + len(w.Result) }),
 		served: map[session.ID][]served{},
 	}
 	h.shown.Store(&now)
@@ -125,7 +155,9 @@ func (h *Hub) Applied(now State, changes []tree.Change, wrote []pending.Outcome)
 		return
 	}
 	h.changes.Append(now.Index, changes...)
-	h.results.Append(now.Index, h.own(now.Index, wrote)...)
+	own := h.own(now.Index, wrote)
+	h.keep(own)
+	h.results.Append(now.Index, own...)
 	now.restores = h.shown.Load().restores
 	h.publish(now)
 }
@@ -147,11 +179,33 @@ func (h *Hub) publish(now State) {
 
 // Wake wakes all dispatchers.
 func (h *Hub) Wake() {
+	for _, d := range h.all() {
+		d.wake()
+	}
+}
+
+func (h *Hub) all() []*Dispatcher {
 	h.mu.Lock()
-	wakes := h.wakes
-	h.mu.Unlock()
-	for _, wake := range wakes {
-		wake()
+	defer h.mu.Unlock()
+	return h.dispatchers
+}
+
+// keep keeps the trees before writes until all dispatchers have passed them. Above the bound, the oldest tree goes, and
+// the reads that wait for it are refused.
+func (h *Hub) keep(own []outcome) {
+	passed := tree.Stamp(math.MaxUint64)
+	for _, d := range h.all() {
+		passed = min(passed, tree.Stamp(d.stamp.Load()))
+	}
+	for _, w := range own {
+		if w.before != nil {
+			h.kept = append(h.kept, w.before)
+		}
+	}
+	for len(h.kept) > 0 && (h.kept[0].at <= passed || len(h.kept) > maxKept) {
+		h.kept[0].root.Store(nil)
+		h.kept[0] = nil
+		h.kept = h.kept[1:]
 	}
 }
 
@@ -162,7 +216,7 @@ func (h *Hub) Shown() State { return *h.shown.Load() }
 func (h *Hub) Sessions() *watch.Ring[watch.SessionChange] { return h.sessions }
 
 // own returns the outcomes that dispatchers of this node answer (W4 answers from applied entries).
-func (h *Hub) own(index uint64, wrote []pending.Outcome) (own []pending.Outcome) {
+func (h *Hub) own(index uint64, wrote []pending.Outcome) (own []outcome) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.filtered = index
@@ -171,10 +225,21 @@ func (h *Hub) own(index uint64, wrote []pending.Outcome) (own []pending.Outcome)
 	}
 	for _, w := range wrote {
 		if find(h.served[w.Session], w.Attachment) >= 0 {
-			own = append(own, w)
+			own = append(own, outcomeOf(w))
 		}
 	}
 	return own
+}
+
+// outcomeOf moves the tree before a write out of its outcome: the ring has outcomes for long.
+func outcomeOf(w pending.Outcome) outcome {
+	one := outcome{Outcome: w}
+	if w.Before != nil {
+		one.before = &keptTree{at: w.At}
+		one.before.root.Store(&w.Before)
+		one.Before = nil
+	}
+	return one
 }
 
 // serve adds change, 1 or -1, to the number of connections that serve a session. It returns the newest entry whose
@@ -240,9 +305,9 @@ func (h *Hub) Attachments(id session.ID, but uint64) (all []uint64) {
 	return all
 }
 
-// onPublish registers wake for each new state. wake must return at once.
-func (h *Hub) onPublish(wake func()) {
+// register adds a dispatcher, which is woken for each new state.
+func (h *Hub) register(d *Dispatcher) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.wakes = append(slices.Clip(h.wakes), wake)
+	h.dispatchers = append(slices.Clip(h.dispatchers), d)
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"iter"
 
-	"holdfast/learner/tree/pending"
 	"holdfast/session"
 	"holdfast/tree"
 	"holdfast/watch"
@@ -34,7 +33,7 @@ func (d *Dispatcher) Pass() bool {
 	case !whole:
 		d.skip(now)
 	case !answered:
-		d.deliver(changes, func(func(*pending.Outcome) bool) {})
+		d.deliver(changes, func(func(*outcome) bool) {})
 		d.show(now)
 	default:
 		d.deliver(changes, results)
@@ -110,9 +109,10 @@ func (d *Dispatcher) show(now State) {
 	d.stamp.Store(uint64(watch.End(now.Index)))
 }
 
-// deliver goes through the rings in the order of the stamps: the events of a command, then its answer.
-func (d *Dispatcher) deliver(changes iter.Seq[*tree.Change], results iter.Seq[*pending.Outcome]) {
-	var own []*pending.Outcome
+// deliver goes through the rings in the order of the stamps: the reads that came before a write, the events of the
+// write, then its answer.
+func (d *Dispatcher) deliver(changes iter.Seq[*tree.Change], results iter.Seq[*outcome]) {
+	var own []*outcome
 	for w := range results {
 		if d.sessions[attached{w.Session, w.Attachment}] != nil {
 			own = append(own, w)
@@ -122,6 +122,9 @@ func (d *Dispatcher) deliver(changes iter.Seq[*tree.Change], results iter.Seq[*p
 		for len(own) > 0 && own[0].At < c.Stamp {
 			d.deliverOutcome(own[0])
 			own = own[1:]
+		}
+		if len(own) > 0 && own[0].At == c.Stamp {
+			d.serveReadsBefore(own[0])
 		}
 		d.table.Fire(c, fire)
 	}
@@ -147,10 +150,11 @@ func (d *Dispatcher) skip(now State) {
 //
 // A fenced write is left to the end of its attachment, which answers all requests in their turn. Otherwise copies of
 // two writes that passed each other on the way to the log would be answered in the wrong order.
-func (d *Dispatcher) deliverOutcome(w *pending.Outcome) {
+func (d *Dispatcher) deliverOutcome(w *outcome) {
 	if resentLater(w.Err) || fenced(w.Err) {
 		return
 	}
+	d.serveReadsBefore(w)
 	for o := d.sessions[attached{w.Session, w.Attachment}]; o != nil; o = o.next {
 		// A client that gives up sends a void with the same number (X6 giving up): both requests get the outcome of the
 		// number.
@@ -160,6 +164,14 @@ func (d *Dispatcher) deliverOutcome(w *pending.Outcome) {
 			d.answer(p, &Answer{Key: p.key, Stamp: w.At, Result: w.Result, Err: w.Err})
 			d.advanceAfterPass(o)
 		}
+	}
+}
+
+// serveReadsBefore answers the reads that came before a write of their session, from the tree before the write (G3
+// order in a session).
+func (d *Dispatcher) serveReadsBefore(w *outcome) {
+	for o := d.sessions[attached{w.Session, w.Attachment}]; o != nil; o = o.next {
+		o.serveReads(d, o.find(w.Number), func(p *Request) { d.serveFrom(p, w.before.get(), w.At-1) })
 	}
 }
 
@@ -189,10 +201,11 @@ func (o *sessionQueue) answerFromResults(d *Dispatcher) {
 	applied := d.shown.applied(o.of.id)
 	for i := 0; i < o.sent; {
 		p := o.items[i]
-		if p.write.Number > applied {
+		if p.kind == reading || p.write.Number > applied {
 			i++
 			continue
 		}
+		i -= o.serveReads(d, i, func(p *Request) { d.serveFrom(p, nil, 0) })
 		o.remove(d, i)
 		p.answerFromResult(d)
 	}

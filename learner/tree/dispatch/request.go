@@ -92,6 +92,8 @@ type Request struct {
 	// place is the request's position in the heap of requests that wait for an index, plus 1; 0 for none.
 	place   int
 	blocked bool // for lack of memory (G9 answer bounds)
+	// reserved are bytes of the connection's answers for a read that later writes have passed; 0 for other requests.
+	reserved int
 }
 
 // kind is the kind of a [Request].

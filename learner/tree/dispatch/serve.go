@@ -195,10 +195,35 @@ func (d *Dispatcher) serve(p *Request) {
 		d.answerNow(p, nil, err)
 		return
 	}
-	a := &Answer{Key: p.key, Stamp: d.now()}
-	p.conn.reserve(a, largest(&p.query, stat), false)
-	d.work = append(d.work, Job{conn: p.conn, answer: a, root: d.shown.Root, as: p.conn.principals, query: p.query})
-	d.work[len(d.work)-1].clock = d.shown.Clock
+	d.read(p, d.shown.Root, d.now(), largest(&p.query, stat))
+}
+
+// read answers a read from a tree, which is the dispatcher's at the stamp.
+func (d *Dispatcher) read(p *Request, root tree.Frozen, at tree.Stamp, bytes int) {
+	a := &Answer{Key: p.key, Stamp: at}
+	p.conn.reserve(a, bytes, false)
+	d.work = append(d.work, Job{
+		conn: p.conn, answer: a, root: root, clock: d.shown.Clock, as: p.conn.principals, query: p.query,
+	})
+}
+
+// serveFrom answers a read that writes have passed, from the tree after the writes before it. Without the tree, or
+// without memory for an entry that has grown since, the read is refused.
+func (d *Dispatcher) serveFrom(p *Request, root tree.Frozen, at tree.Stamp) {
+	if err := d.mayServe(p); err != nil {
+		d.answerNow(p, nil, err)
+		return
+	}
+	bytes := 0
+	if root != nil {
+		stat, _ := root.Stat(p.query.Path)
+		bytes = largest(&p.query, stat)
+	}
+	if root == nil || bytes > p.reserved && !p.conn.hasBudget() {
+		d.answerNow(p, nil, session.ErrLagging)
+		return
+	}
+	d.read(p, root, at, bytes)
 }
 
 // now returns the stamp of the dispatcher's tree.

@@ -7,8 +7,9 @@ import (
 )
 
 // sessionQueue holds the waiting requests of a session under one attachment, in the order of arrival (G3 order in a
-// session). The first sent of them are writes in the pending table: a write does not wait for earlier writes. A read
-// waits for all of them, and requests behind a waiting read wait too.
+// session). The first sent of them are writes in the pending table, and reads between them: a write waits neither for
+// earlier writes nor for earlier reads, if those can be answered from the tree before the write. Other requests wait
+// for everything before them, and everything waits for them.
 type sessionQueue struct {
 	conn *Conn
 	of   attached
@@ -46,8 +47,49 @@ func (o *sessionQueue) remove(d *Dispatcher, i int) {
 	d.done(p)
 }
 
+// nextWrite returns the index of the first sent write; sent if there is none.
+func (o *sessionQueue) nextWrite() int {
+	if i := slices.IndexFunc(o.items[:o.sent], func(p *Request) bool { return p.kind != reading }); i >= 0 {
+		return i
+	}
+	return o.sent
+}
+
+// hasReads reports whether writes have passed reads that are not answered.
+func (o *sessionQueue) hasReads() bool {
+	return slices.ContainsFunc(o.items[:o.sent], func(p *Request) bool { return p.kind == reading })
+}
+
+// serveReads removes the reads at the head of the queue, up to the request with index end, and calls serve with each.
+// It returns their number.
+func (o *sessionQueue) serveReads(d *Dispatcher, end int, serve func(p *Request)) (served int) {
+	for served < end && o.items[0].kind == reading {
+		p := o.items[0]
+		o.remove(d, 0)
+		serve(p)
+		served++
+	}
+	return served
+}
+
+// mayBePassed reports whether later writes may be sent before a read is answered, and reserves memory for the answer.
+// The trees before later writes then satisfy the read, since the dispatcher's tree already has the read's index. A
+// watch would have to be registered as of such a tree.
+func (d *Dispatcher) mayBePassed(p *Request) bool {
+	if p.kind != reading || p.awaitsIndex || p.index > d.Index() || p.query.Watch || !p.conn.hasBudget() {
+		return false
+	}
+	stat, _ := d.shown.Root.Stat(p.query.Path)
+	p.reserved = largest(&p.query, stat)
+	p.conn.hold(p.reserved)
+	return true
+}
+
 // advance sends the writes whose turn has come, and serves the reads.
 func (d *Dispatcher) advance(o *sessionQueue) {
+	if next := o.nextWrite(); next == o.sent || o.items[next].write.Number > d.shown.applied(o.of.id) {
+		o.serveReads(d, next, func(p *Request) { d.serveFrom(p, d.shown.Root, d.now()) })
+	}
 	for o.sent < len(o.items) {
 		p := o.items[o.sent]
 		switch {
@@ -61,11 +103,16 @@ func (d *Dispatcher) advance(o *sessionQueue) {
 			o.remove(d, 0)
 			d.node.Writes.Repeated(&p.write.Write)
 			p.answerFromResult(d)
+		case p.kind == writing && p.write.Void && o.hasReads():
+			return // it has the number of an earlier write, whose outcome answers both
 		case p.kind == writing:
+			p.write.ReadsBefore = o.sent > 0 && o.items[o.sent-1].kind == reading
 			if err := d.node.Writes.Accept(&p.write.Write); err != nil {
 				p.kind, p.refusal = refusing, err // answered in its turn
 				continue
 			}
+			o.sent++
+		case o.sent > 0 && d.mayBePassed(p):
 			o.sent++
 		case o.sent > 0: // earlier writes are unanswered
 			return
@@ -85,6 +132,7 @@ func (d *Dispatcher) done(p *Request) {
 	d.due.remove(p)
 	p.awaitsIndex = false // a later answer of the leader is ignored
 	p.blocked = false
+	p.conn.hold(-p.reserved)
 }
 
 // isRepeat reports whether the dispatcher's state has already used a write's number: no later pass brings its result.

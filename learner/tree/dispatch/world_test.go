@@ -65,6 +65,7 @@ type world struct {
 
 	// What the log has done, for the checker.
 	roots   map[uint64]*store.Root
+	before  map[tree.Stamp]*store.Root // before writes that reads came before
 	changes []tree.Change
 	written []tree.Stamp                // where writes were applied, with or without effect
 	at      map[forwardedKey]tree.Stamp // where writes took effect
@@ -73,6 +74,7 @@ type world struct {
 	clients []*client
 	now     time.Time
 	ring    watch.RingLimits
+	narrow  bool // the memory for answers is small
 	// restored has the dispatchers that have not passed since a snapshot was restored.
 	restored map[*dispatch.Dispatcher]bool
 }
@@ -87,8 +89,9 @@ func newWorld(t *testing.T, random *rand.Rand, limits dispatch.Limits, ring watc
 	t.Helper()
 	w := &world{
 		t: t, random: random, tree: store.New(noDigest{}, tree.DefaultLimits(), store.At{Stamp: tree.StampAt(1, 1)}),
-		ring: ring, restored: map[*dispatch.Dispatcher]bool{}, index: 1, kept: kept{}, roots: map[uint64]*store.Root{},
-		at: map[forwardedKey]tree.Stamp{}, now: time.Unix(1, 0),
+		ring: ring, narrow: limits.Unsent < dispatch.DefaultLimits().Unsent, restored: map[*dispatch.Dispatcher]bool{}, index: 1, kept: kept{}, roots: map[uint64]*store.Root{},
+		before: map[tree.Stamp]*store.Root{},
+		at:     map[forwardedKey]tree.Stamp{}, now: time.Unix(1, 0),
 	}
 	w.hub = dispatch.NewHub(dispatch.HubLimits{Changes: ring, Sessions: ring, Results: ring}, w.published())
 	w.shared = dispatch.Shared{
@@ -206,6 +209,10 @@ func (w *world) write(at store.At, f pending.Write) ([]tree.Change, pending.Outc
 	case f.Number > applied+1:
 		one.Err = &tree.GapError{Expected: applied + 1}
 		return nil, one
+	}
+	if f.ReadsBefore {
+		before := w.tree.Freeze()
+		w.before[at.Stamp-1], one.Before = before, before
 	}
 	at.Principals = root
 	one.Result = result(at.Stamp)

@@ -15,6 +15,8 @@ type Write struct {
 	Attachment uint64
 	// Number counts the session's writes from 1. Acked says that the client has all results up to that number.
 	Number, Acked uint64
+	// ReadsBefore says that reads of the session wait between its previous write and this one (G3 order in a session).
+	ReadsBefore bool
 	// Void uses up the number and has no other effect (X6 giving up). Its body is empty.
 	Void bool
 	// Body is the rest of the write, encoded. The queue keeps it until the write is answered, and never modifies it.
@@ -39,6 +41,9 @@ type Outcome struct {
 	Result []byte
 	// Err is why there is no result.
 	Err error
+	// Before is the tree before the write, for the reads of the session that wait for it; nil if the log has executed
+	// another copy of the write, or a copy without ReadsBefore.
+	Before tree.Frozen
 }
 
 // entry is an unanswered write, or an answered one behind an unanswered one.

@@ -161,6 +161,7 @@ func (t *Table) replace(q *queue, w *Write) {
 	}
 	freed := p.size() - w.size()
 	q.release(freed)
+	w.ReadsBefore = w.ReadsBefore || p.ReadsBefore
 	p.Write = *w
 	q.out = 0
 }

@@ -195,7 +195,7 @@ func (b *book) finds() {
 func (b *book) denied(e history.Event, least uint64) {
 	b.c.checked("I14 denied")
 	for index := least; index <= b.newest; index++ {
-		if !plain.Granted(b.past.list(e.Entry.Path, index), tree.Read, e.Entry.As) {
+		if !plain.Granted(b.past.list(e.Entry.Path, end(index)), tree.Read, e.Entry.As) {
 			return
 		}
 	}
@@ -207,7 +207,7 @@ func (b *book) denied(e history.Event, least uint64) {
 func (b *book) among(e history.Event, calls []history.Event) {
 	for _, w := range calls {
 		b.c.checked("G3")
-		if w.Sent < e.Sent && w.Call.Result.Stamp.Index() > e.Entry.Stamp.Index() {
+		if w.Sent < e.Sent && w.Call.Result.Stamp > e.Entry.Stamp {
 			b.c.misled(e, "G3", "it does not show what was called before: %s", history.Line(w))
 		}
 	}
@@ -216,25 +216,25 @@ func (b *book) among(e history.Event, calls []history.Event) {
 // shown checks I12 and I13: a read shows exactly the tree of its stamp.
 func (b *book) shown(e history.Event) {
 	b.c.checked("I13 exact")
-	read, index := e.Entry, e.Entry.Stamp.Index()
+	read, stamp := e.Entry, e.Entry.Stamp
 	switch {
 	case read.Owner != 0:
-		if want := b.past.ephemerals(uint64(read.Owner), index); !slices.Equal(read.Names, want) {
+		if want := b.past.ephemerals(uint64(read.Owner), stamp); !slices.Equal(read.Names, want) {
 			b.c.misled(e, "I12", "of the session's ephemerals there were then %v", want)
 		}
 		return
 	case read.Lists:
-		if want := b.past.children(read.Path, index); !slices.Equal(read.Names, want) {
+		if want := b.past.children(read.Path, stamp); !slices.Equal(read.Names, want) {
 			b.c.misled(e, "I13", "there were then %v", want)
 		}
 	}
-	n := b.past.at(read.Path, index)
+	n := b.past.at(read.Path, stamp)
 	if n != nil && len(read.As) > 0 {
 		b.c.checked("I14 read")
 	}
 	switch {
-	case n != nil && !plain.Granted(b.past.list(read.Path, index), tree.Read, read.As):
-		b.c.misled(e, "I14", "the list in force was then %v", b.past.list(read.Path, index))
+	case n != nil && !plain.Granted(b.past.list(read.Path, stamp), tree.Read, read.As):
+		b.c.misled(e, "I14", "the list in force was then %v", b.past.list(read.Path, stamp))
 	case (n != nil) != read.Exists:
 		b.c.misled(e, "I13", "there was then %+v", n)
 	case n == nil:

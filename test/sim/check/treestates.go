@@ -49,10 +49,10 @@ func file[K comparable](in map[K]map[string]bool, under K, path string) {
 	in[under][path] = true
 }
 
-// at returns what a path was after the entry of the log at index; nil for nothing.
-func (p *treeStates) at(path string, index uint64) *plain.Node {
+// at returns what a path was after the command at a stamp; nil for nothing.
+func (p *treeStates) at(path string, stamp tree.Stamp) *plain.Node {
 	all := p.paths[path]
-	n, _ := slices.BinarySearchFunc(all, end(index), func(v version, s tree.Stamp) int {
+	n, _ := slices.BinarySearchFunc(all, stamp, func(v version, s tree.Stamp) int {
 		if v.from <= s {
 			return -1
 		}
@@ -64,20 +64,20 @@ func (p *treeStates) at(path string, index uint64) *plain.Node {
 	return all[n-1].node
 }
 
-// list returns the access list that decides about a path after the entry at index (P2 access lists).
-func (p *treeStates) list(path string, index uint64) tree.ACL {
+// list returns the access list that decides about a path after the command at a stamp (P2 access lists).
+func (p *treeStates) list(path string, stamp tree.Stamp) tree.ACL {
 	for {
-		if n := p.at(path, index); n != nil && n.ACL != nil {
+		if n := p.at(path, stamp); n != nil && n.ACL != nil {
 			return n.ACL
 		}
 		path = tree.Parent(path)
 	}
 }
 
-// children returns the names of a path's children after the entry at index, in their order.
-func (p *treeStates) children(path string, index uint64) (names []string) {
+// children returns the names of a path's children after the command at a stamp, in their order.
+func (p *treeStates) children(path string, stamp tree.Stamp) (names []string) {
 	for one := range p.below[path] {
-		if p.at(one, index) != nil {
+		if p.at(one, stamp) != nil {
 			names = append(names, tree.Name(one))
 		}
 	}
@@ -85,10 +85,10 @@ func (p *treeStates) children(path string, index uint64) (names []string) {
 	return names
 }
 
-// ephemerals returns the paths of a session's ephemerals after the entry at index, those with fewer names first.
-func (p *treeStates) ephemerals(owner, index uint64) (paths []string) {
+// ephemerals returns the paths of a session's ephemerals after the command at a stamp, those with fewer names first.
+func (p *treeStates) ephemerals(owner uint64, stamp tree.Stamp) (paths []string) {
 	for one := range p.owned[owner] {
-		if n := p.at(one, index); n != nil && n.Stat.Owner == owner {
+		if n := p.at(one, stamp); n != nil && n.Stat.Owner == owner {
 			paths = append(paths, one)
 		}
 	}

@@ -162,7 +162,7 @@ func isDue(all []due, e tree.Event) bool {
 // showed reports whether at some entry of the log, not above upTo, a client could read a path, and the event was the
 // newest change of the path for a watch. The stamp of a deletion that was missed is that of the entry.
 func (c veils) showed(s tree.WatchSpec, as []tree.Principal, e tree.Event, upTo tree.Stamp) bool {
-	readable := func(index uint64) bool { return plain.Granted(c.past.list(s.Path, index), tree.Read, as) }
+	readable := func(index uint64) bool { return plain.Granted(c.past.list(s.Path, end(index)), tree.Read, as) }
 	if e.Kind == tree.EntryDeleted {
 		return e.Stamp.Index() <= upTo.Index() && !c.tree.at(s.Path, e.Stamp).there && readable(e.Stamp.Index())
 	}
@@ -186,7 +186,7 @@ func (c veils) hiddenLast(path string, as []tree.Principal, upTo tree.Stamp) (in
 		if turn > last {
 			continue
 		}
-		if !plain.Granted(c.past.list(path, turn), tree.Read, as) {
+		if !plain.Granted(c.past.list(path, end(turn)), tree.Read, as) {
 			return last
 		}
 		last = turn - 1

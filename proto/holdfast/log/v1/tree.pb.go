@@ -41,7 +41,10 @@ type Write struct {
 	Principals  []*Principal `protobuf:"bytes,5,rep,name=principals,proto3" json:"principals,omitempty"`
 	Transaction *Transaction `protobuf:"bytes,6,opt,name=transaction,proto3" json:"transaction,omitempty"`
 	// Replaces the session's will if the transaction takes effect.
-	Will          *Will `protobuf:"bytes,7,opt,name=will,proto3" json:"will,omitempty"`
+	Will *Will `protobuf:"bytes,7,opt,name=will,proto3" json:"will,omitempty"`
+	// Reads of the session came between its previous write and this one. The session's node answers them from the tree
+	// before this write (G3).
+	ReadsBefore   bool `protobuf:"varint,8,opt,name=reads_before,json=readsBefore,proto3" json:"reads_before,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -125,6 +128,13 @@ func (x *Write) GetWill() *Will {
 	return nil
 }
 
+func (x *Write) GetReadsBefore() bool {
+	if x != nil {
+		return x.ReadsBefore
+	}
+	return false
+}
+
 // Void uses a number of a session if the number is unused, and has no other effect (X6). The fields are those of Write.
 type Void struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -132,6 +142,7 @@ type Void struct {
 	Attachment    uint64                 `protobuf:"varint,2,opt,name=attachment,proto3" json:"attachment,omitempty"`
 	Number        uint64                 `protobuf:"varint,3,opt,name=number,proto3" json:"number,omitempty"`
 	Acked         uint64                 `protobuf:"varint,4,opt,name=acked,proto3" json:"acked,omitempty"`
+	ReadsBefore   bool                   `protobuf:"varint,8,opt,name=reads_before,json=readsBefore,proto3" json:"reads_before,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -192,6 +203,13 @@ func (x *Void) GetAcked() uint64 {
 		return x.Acked
 	}
 	return 0
+}
+
+func (x *Void) GetReadsBefore() bool {
+	if x != nil {
+		return x.ReadsBefore
+	}
+	return false
 }
 
 // Principal is an authenticated identity of a client.
@@ -2023,7 +2041,7 @@ var File_holdfast_log_v1_tree_proto protoreflect.FileDescriptor
 
 const file_holdfast_log_v1_tree_proto_rawDesc = "" +
 	"\n" +
-	"\x1aholdfast/log/v1/tree.proto\x12\x0fholdfast.log.v1\"\x96\x02\n" +
+	"\x1aholdfast/log/v1/tree.proto\x12\x0fholdfast.log.v1\"\xb9\x02\n" +
 	"\x05Write\x12\x18\n" +
 	"\asession\x18\x01 \x01(\x06R\asession\x12\x1e\n" +
 	"\n" +
@@ -2035,14 +2053,16 @@ const file_holdfast_log_v1_tree_proto_rawDesc = "" +
 	"principals\x18\x05 \x03(\v2\x1a.holdfast.log.v1.PrincipalR\n" +
 	"principals\x12>\n" +
 	"\vtransaction\x18\x06 \x01(\v2\x1c.holdfast.log.v1.TransactionR\vtransaction\x12)\n" +
-	"\x04will\x18\a \x01(\v2\x15.holdfast.log.v1.WillR\x04will\"n\n" +
+	"\x04will\x18\a \x01(\v2\x15.holdfast.log.v1.WillR\x04will\x12!\n" +
+	"\freads_before\x18\b \x01(\bR\vreadsBefore\"\x91\x01\n" +
 	"\x04Void\x12\x18\n" +
 	"\asession\x18\x01 \x01(\x06R\asession\x12\x1e\n" +
 	"\n" +
 	"attachment\x18\x02 \x01(\x04R\n" +
 	"attachment\x12\x16\n" +
 	"\x06number\x18\x03 \x01(\x04R\x06number\x12\x14\n" +
-	"\x05acked\x18\x04 \x01(\x04R\x05acked\"3\n" +
+	"\x05acked\x18\x04 \x01(\x04R\x05acked\x12!\n" +
+	"\freads_before\x18\b \x01(\bR\vreadsBefore\"3\n" +
 	"\tPrincipal\x12\x16\n" +
 	"\x06scheme\x18\x01 \x01(\tR\x06scheme\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\fR\x02id\">\n" +
