@@ -150,7 +150,7 @@ func All() []Work {
 	return []Work{
 		openWork(), floodWork(), idleWork(), crowdWork(), memoryWork(), killWork(), freezeWork(), moveWork(),
 		resumeWork(), fullWork(), stormWork(), touchWork(), followerWork(), createWork(), readWork(),
-		mixedWork(), valueWork(), eventWork(),
+		mixedWork(), valueWork(), snapshotWork(), eventWork(),
 		ephemeralWork(), lockWork(), lockQueueWork(), needlessWork(), zooRequestWork(), zooConnectWork(), zooIdleWork(),
 		zooLeaderWork(), zooNodeWork(), zooExpiryWork(),
 	}

@@ -106,8 +106,16 @@ func (s *snapshotStore) Create(version raft.SnapshotVersion, index, term uint64,
 	if err != nil {
 		return nil, err
 	}
-	return &snapshotSink{SnapshotSink: sink, store: s, mark: snapshotMark{sink.ID(), index, term}}, nil
+	state, err := os.OpenFile(filepath.Join(s.folder, sink.ID()+temporary, snapshotState), os.O_WRONLY, 0)
+	if err != nil {
+		return nil, errors.Join(err, sink.Cancel())
+	}
+	return &snapshotSink{SnapshotSink: sink, store: s, mark: snapshotMark{sink.ID(), index, term}, state: state}, nil
 }
+
+// snapshotSync is the number of bytes after which a snapshot is synced. A single sync of the whole file at its end would
+// make the syncs of the log wait, and with them all writes.
+const snapshotSync = 2 << 20
 
 // snapshotSink is a snapshot during its writing.
 type snapshotSink struct {
@@ -115,6 +123,20 @@ type snapshotSink struct {
 	store *snapshotStore
 	mark  snapshotMark
 	ended bool
+	// state is the file that the sink writes, unsynced the number of bytes since its last sync.
+	state    *os.File
+	unsynced int
+}
+
+// Write writes b, and syncs the file after each snapshotSync bytes.
+func (s *snapshotSink) Write(b []byte) (int, error) {
+	n, err := s.SnapshotSink.Write(b)
+	s.unsynced += n
+	if err == nil && s.unsynced >= snapshotSync {
+		s.unsynced = 0
+		err = s.state.Sync()
+	}
+	return n, err
 }
 
 // Close completes the snapshot. When it returns nil, the snapshot, its origin and its mark in the log are on disk.
@@ -123,6 +145,7 @@ func (s *snapshotSink) Close() error {
 		return nil
 	}
 	s.ended = true
+	_ = s.state.Close() // nothing was written through it
 	o := origin{Directory: s.store.directory, ID: s.mark.ID, Index: s.mark.Index, Term: s.mark.Term}
 	if err := o.write(filepath.Join(s.store.folder, s.mark.ID+temporary)); err != nil {
 		return errors.Join(err, s.SnapshotSink.Cancel())
@@ -135,6 +158,9 @@ func (s *snapshotSink) Close() error {
 
 // Cancel drops the snapshot.
 func (s *snapshotSink) Cancel() error {
+	if !s.ended {
+		_ = s.state.Close() // nothing was written through it
+	}
 	s.ended = true
 	return s.SnapshotSink.Cancel()
 }

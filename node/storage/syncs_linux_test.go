@@ -19,12 +19,12 @@ import (
 // syncCounts is set in the process in which syncs are counted: the kernel cannot stop counting.
 const syncCounts = "HOLDFAST_TEST_SYNCS"
 
-// TestEachWriteOfTheLogIsSynced: when Raft's log has accepted entries, its segment was synced once. When the stable store
+// TestWritesAreSynced: when Raft's log has accepted entries, its segment was synced once. When the stable store
 // has accepted a vote, or the list of segments a cut, its file was synced twice: after the data, and after the page that
-// makes the data valid.
-func TestEachWriteOfTheLogIsSynced(t *testing.T) {
+// makes the data valid. A snapshot is synced in steps.
+func TestWritesAreSynced(t *testing.T) {
 	if os.Getenv(syncCounts) == "" {
-		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestEachWriteOfTheLogIsSynced$", "-test.v")
+		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestWritesAreSynced$", "-test.v")
 		child.Env = append(os.Environ(), syncCounts+"=1")
 		out, err := child.CombinedOutput()
 		if strings.Contains(string(out), "NOT RUN") {
@@ -64,6 +64,27 @@ func TestEachWriteOfTheLogIsSynced(t *testing.T) {
 			t.Errorf("%s: %s was synced %d times before the store said that it was written, want %d", w.name, w.file, n,
 				w.syncs)
 		}
+	}
+	counted.reset()
+	s.origins.completed = func(snapshotMark) error { return nil }
+	sink, err := s.origins.Create(raft.SnapshotVersionMax, 3, 1, raft.Configuration{}, 0, noTransport{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if _, err = sink.Write(make([]byte, snapshotSync)); err != nil {
+			t.Fatal(err)
+		}
+		if n := counted.of(snapshotState); n != 1 {
+			t.Errorf("%d bytes of a snapshot were synced %d times, want 1", snapshotSync, n)
+		}
+		counted.reset()
+	}
+	if err = sink.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if n := counted.of(snapshotState); n < 1 {
+		t.Errorf("a complete snapshot was synced %d times after its last byte, want 1", n)
 	}
 	// The process before may have ended between a write and its sync.
 	counted.reset()
