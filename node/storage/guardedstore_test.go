@@ -3,6 +3,7 @@ package storage
 import (
 	"errors"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -98,6 +99,50 @@ func testOptions(t *testing.T) Options {
 
 // cachedEntries is how many entries the tests keep in memory.
 const cachedEntries = 128
+
+// Raft would take the snapshot that is complete last for the newest one: a snapshot of the node's own state does not
+// replace a later one that the node received during the writing.
+func TestALaterSnapshotStands(t *testing.T) {
+	s, err := openStore(mustOpenDir(t, t.TempDir()), testOptions(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var marks []uint64
+	s.origins.completed = func(m snapshotMark) error {
+		marks = append(marks, m.Index)
+		return nil
+	}
+	create := func(index uint64) raft.SnapshotSink {
+		sink, err := s.origins.Create(raft.SnapshotVersionMax, index, 1, raft.Configuration{}, 0, noTransport{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sink
+	}
+	early, own, installed := create(4), create(5), create(9)
+	mark := s.origins.completed
+	s.origins.completed = func(m snapshotMark) error {
+		if m.Index == 5 { // the other is received while this one is being completed
+			if err := installed.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		return mark(m)
+	}
+	for _, superseded := range []raft.SnapshotSink{own, early} {
+		if err := superseded.Close(); err == nil || !strings.Contains(err.Error(), "superseded") {
+			t.Errorf("got %v, want a superseded snapshot", err)
+		}
+	}
+	if again := create(9); again.Close() != nil {
+		t.Error("the same snapshot is refused when the leader sends it again")
+	}
+	newest, err := s.newest()
+	if err != nil || newest == nil || newest.Index != 9 || !slices.Equal(marks, []uint64{9, 5, 9}) {
+		t.Errorf("newest is %+v, %v, after the marks %v", newest, err, marks)
+	}
+}
 
 // A start counts the bytes of the log from the newest snapshot on.
 func TestW7AStartCountsFromTheNewestSnapshot(t *testing.T) {

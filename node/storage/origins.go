@@ -81,6 +81,8 @@ type snapshotStore struct {
 	suits func(snapshotMark) error
 	// refused says why the newest snapshot could not be opened. guarded by mu
 	refused error
+	// latest is the end of the latest snapshot whose completion has begun in this process. guarded by mu
+	latest uint64
 }
 
 // openSnapshots opens or makes the folder of snapshots in a directory.
@@ -139,10 +141,19 @@ func (s *snapshotSink) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Close completes the snapshot. When it returns nil, the snapshot, its origin and its mark in the log are on disk.
+// Close completes the snapshot. When it returns nil, the snapshot, its origin and its mark in the log are on disk, and
+// the completion of no later snapshot has begun.
+//
+// Raft takes whichever snapshot is complete last for the newest one. A follower that lags may install the leader's
+// snapshot while it writes an earlier one of its own state. Had that one been completed afterwards, Raft would say that
+// the node has less than it acknowledged, and the others that its directory is an older copy (J6 rolled-back
+// directories).
 func (s *snapshotSink) Close() error {
 	if s.ended {
 		return nil
+	}
+	if err := s.store.advance(s.mark.Index); err != nil {
+		return errors.Join(err, s.Cancel())
 	}
 	s.ended = true
 	_ = s.state.Close() // nothing was written through it
@@ -153,7 +164,22 @@ func (s *snapshotSink) Close() error {
 	if err := s.SnapshotSink.Close(); err != nil {
 		return err
 	}
-	return s.store.completed(s.mark)
+	if err := s.store.completed(s.mark); err != nil {
+		return err
+	}
+	return s.store.advance(s.mark.Index)
+}
+
+// advance records that the completion of a snapshot with this end has begun. It returns an error if that of a later
+// snapshot has begun too.
+func (s *snapshotStore) advance(end uint64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if end < s.latest {
+		return fmt.Errorf("a snapshot up to entry %d is superseded: the node has received one up to entry %d", end, s.latest)
+	}
+	s.latest = end
+	return nil
 }
 
 // Cancel drops the snapshot.

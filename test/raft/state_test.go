@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -144,6 +145,76 @@ func TestAnOlderSnapshotIsRefused(t *testing.T) {
 	})
 }
 
+// A follower that lags installs the leader's snapshot while it writes an earlier one of its own state. When that one is
+// complete, Raft takes it for the newest: the follower says that it has less than it acknowledged (raft#248).
+func TestControlAnOwnSnapshotGoesBack(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		var held atomic.Pointer[fsm.State]
+		begun, release := make(chan struct{}), make(chan struct{})
+		c := start(t, options{peers: 3, machine: func(s *fsm.State) raft.FSM {
+			return slowSnapshots{s, func() {
+				if held.Load() == s {
+					close(begun)
+					<-release
+				}
+			}}
+		}})
+		defer c.stop()
+		leads := c.leader()
+		follower := c.others(leads)[0]
+		for n := range uint64(10) {
+			leads.apply(t, open(n))
+		}
+		held.Store(follower.state)
+		own := follower.Snapshot()
+		<-begun
+		for n := range uint64(20) {
+			leads.apply(t, open(10+n))
+		}
+		if err := leads.Snapshot().Error(); err != nil {
+			t.Fatal(err)
+		}
+		all, err := leads.snapshots.List()
+		if err != nil || len(all) == 0 {
+			t.Fatalf("%d snapshots, %v", len(all), err)
+		}
+		if err := c.install(leads, follower, all[0].ID); err != nil {
+			t.Fatal(err)
+		}
+		newest := follower.Stats()["last_snapshot_index"]
+		close(release)
+		if err := own.Error(); err != nil {
+			t.Fatal(err)
+		}
+		installed := strconv.FormatUint(all[0].Index, 10)
+		if after := follower.Stats()["last_snapshot_index"]; newest != installed || after == newest {
+			t.Errorf("the newest snapshot ended at %s, and ends at %s after the own one; that of the leader at %s: the "+
+				"trap is gone", newest, after, installed)
+		}
+	})
+}
+
+// slowSnapshots calls wait before it writes a snapshot.
+type slowSnapshots struct {
+	*fsm.State
+	wait func()
+}
+
+func (s slowSnapshots) Snapshot() (raft.FSMSnapshot, error) {
+	of, err := s.State.Snapshot()
+	return slowSnapshot{of, s.wait}, err
+}
+
+type slowSnapshot struct {
+	raft.FSMSnapshot
+	wait func()
+}
+
+func (s slowSnapshot) Persist(to raft.SnapshotSink) error {
+	s.wait()
+	return s.FSMSnapshot.Persist(to)
+}
+
 // credulous is a state machine that takes any snapshot.
 type credulous struct{ *fsm.State }
 
@@ -174,13 +245,19 @@ func (c *cluster) installOlder(leads *peer) (before uint64, err error) {
 	c.eventually("all entries", 10*time.Second, func() bool {
 		return follower.AppliedIndex() == index && follower.state.Sessions() == 30
 	})
-	meta, from, err := leads.snapshots.Open(all[0].ID)
+	return index, c.install(leads, follower, all[0].ID)
+}
+
+// install makes the leader send a follower one of its snapshots.
+func (c *cluster) install(leads, follower *peer, id string) error {
+	c.t.Helper()
+	meta, from, err := leads.snapshots.Open(id)
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	defer from.Close()
 	var answer raft.InstallSnapshotResponse
-	err = leads.transport.InstallSnapshot(raft.ServerID(follower.name), follower.address(),
+	return leads.transport.InstallSnapshot(raft.ServerID(follower.name), follower.address(),
 		&raft.InstallSnapshotRequest{
 			RPCHeader: raft.RPCHeader{
 				ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(leads.name),
@@ -190,7 +267,6 @@ func (c *cluster) installOlder(leads *peer) (before uint64, err error) {
 			Configuration: raft.EncodeConfiguration(meta.Configuration), ConfigurationIndex: meta.ConfigurationIndex,
 			Size: meta.Size,
 		}, &answer, from)
-	return index, err
 }
 
 // restoreNewest returns the state in a server's newest snapshot.
