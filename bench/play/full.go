@@ -16,27 +16,46 @@ const (
 	// touchEvery is how often each connection touches its sessions after the leader's death. It bounds how exactly the
 	// time is known at which all are promised again.
 	touchEvery = time.Second
+	// resuming is how many sessions of a connection are moved at the same time, one with a message.
+	resuming = 2048
 )
 
 // fullWork kills the leader of a cluster with 1,000,000 sessions of 10 s, a third at each node. It measures, once a
 // second, until the cluster has renewed each promise, and counts expiries until 20 s later. It needs 8 GB.
 func fullWork() Work {
+	return fullWorkWith("full-leader-killed", "full", "a third of them to be moved", reattach)
+}
+
+// fullSinglyWork is fullWork with one session a message, 2,048 in flight.
+func fullSinglyWork() Work {
+	return fullWorkWith("full-leader-killed-singly", "full_singly", "a third of them to be moved one by one",
+		singly(resuming))
+}
+
+func fullWorkWith(name, key, moved string, move moving) Work {
 	return Work{
-		Name: "full-leader-killed",
+		Name: name,
 		Figures: []Figure{
-			{"full_sessions", "leader killed with that many sessions of 10 s, a third of them to be moved", Count},
-			{"full_expired", "false expiries", Count},
-			{"full_promised", "all promised again after", Seconds},
+			{key + "_sessions", "leader killed with that many sessions of 10 s, " + moved, Count},
+			{key + "_expired", "false expiries", Count},
+			{key + "_promised", "all promised again after", Seconds},
 		},
 		bound: 20 * minute,
-		needs: func(c system.Conn) bool { return can[system.Promiser](c) && can[system.Expirer](c) },
-		play:  fullLeaderKilled,
+		needs: func(c system.Conn) bool {
+			return can[system.Promiser](c) && can[system.Expirer](c) && can[system.BulkMover](c)
+		},
+		play: func(ctx context.Context, s *stage) error {
+			return (&full{stage: s, key: key, moving: move}).leaderKilled(ctx)
+		},
 	}
 }
 
 // full is the running work.
 type full struct {
 	*stage
+	// key begins the keys of the figures.
+	key     string
+	moving  moving
 	leader  int
 	expired atomic.Int64
 	// conns are the connections, and held their sessions.
@@ -44,21 +63,20 @@ type full struct {
 	held  [][]system.Session
 }
 
-// fullLeaderKilled opens the sessions at all servers, kills the leader, moves its sessions to the other servers, and
+// leaderKilled opens the sessions at all servers, kills the leader, moves its sessions to the other servers, and
 // waits until the cluster has renewed the promise of each session.
-func fullLeaderKilled(ctx context.Context, s *stage) error {
-	f := &full{stage: s}
+func (f *full) leaderKilled(ctx context.Context) error {
 	defer func() { endAll(f.conns) }()
 	if err := f.open(ctx); err != nil {
 		return err
 	}
-	leader, err := s.Leader(ctx)
+	leader, err := f.Leader(ctx)
 	if err != nil {
 		return err
 	}
 	f.leader = leader
 	begin := time.Now()
-	if err = kill(ctx, s.Servers()[leader]); err != nil {
+	if err = kill(ctx, f.Servers()[leader]); err != nil {
 		return err
 	}
 	kept := keep(ctx, f.left(), touchEvery)
@@ -70,11 +88,11 @@ func fullLeaderKilled(ctx context.Context, s *stage) error {
 	if err = promised(ctx, f.conns, begin.Add(short)); err != nil {
 		return err
 	}
-	s.set("full_promised", time.Since(begin).Seconds())
+	f.set(f.key+"_promised", time.Since(begin).Seconds())
 	kept = keep(ctx, f.conns, short/4)
 	defer kept.stop()
 	err = session.Sleep(ctx, 2*short) // whatever was to expire falsely has
-	s.set("full_expired", float64(f.expired.Load()))
+	f.set(f.key+"_expired", float64(f.expired.Load()))
 	return err
 }
 
@@ -101,7 +119,7 @@ func (f *full) open(ctx context.Context) error {
 	for i, one := range held {
 		f.held[i%len(conns)] = append(f.held[i%len(conns)], one)
 	}
-	f.set("full_sessions", float64(n))
+	f.set(f.key+"_sessions", float64(n))
 	if err = session.Sleep(ctx, 2*short); err != nil {
 		return err
 	}
@@ -162,7 +180,7 @@ func (f *full) moveTo(ctx context.Context, to system.Conn, held []system.Session
 	defer kept.stop()
 	first := min(1, len(held))
 	for _, part := range [][]system.Session{held[:first], held[first:]} {
-		expired, err := reattach(ctx, []system.Conn{to}, part)
+		expired, err := f.moving(ctx, []system.Conn{to}, part)
 		f.expired.Add(int64(expired))
 		if err != nil {
 			return err

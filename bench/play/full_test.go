@@ -28,7 +28,7 @@ func (c *mover) Reattach(_ system.Session, done func(error)) {
 func TestMoveTo(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		for _, n := range []int{0, 1, 2, 5} {
-			f, to := &full{}, &mover{}
+			f, to := &full{moving: reattach}, &mover{}
 			if err := f.moveTo(t.Context(), to, make([]system.Session, n)); err != nil || to.moved != n {
 				t.Errorf("%d sessions: moved %d, %v", n, to.moved, err)
 			}

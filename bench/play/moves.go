@@ -21,18 +21,33 @@ func moveWork() Work {
 		Figures: []Figure{{"moved", "node with 5,000 sessions killed: all moved after", Seconds}},
 		bound:   3 * minute,
 		needs:   func(c system.Conn) bool { return can[system.Mover](c) || can[system.Follower](c) },
+		play:    func(ctx context.Context, s *stage) error { return moveFromFollower(ctx, s, "moved", reattach) },
+	}
+}
+
+// singleMoveWork is moveWork with one session a message, 1,024 in flight, where moveWork moves many with a message.
+func singleMoveWork() Work {
+	return Work{
+		Name:    "moves-singly",
+		Figures: []Figure{{"moved_singly", "node with 5,000 sessions killed: all moved one by one after", Seconds}},
+		bound:   3 * minute,
+		needs:   can[system.BulkMover],
 		play: func(ctx context.Context, s *stage) error {
-			leader, err := s.Leader(ctx)
-			if err != nil {
-				return err
-			}
-			return moveFrom(ctx, s, (leader+1)%len(s.Servers()))
+			return moveFromFollower(ctx, s, "moved_singly", singly(flight))
 		},
 	}
 }
 
-// moveFrom opens sessions at a server, kills it, and measures until the other servers have them all.
-func moveFrom(ctx context.Context, s *stage, server int) error {
+// moving moves sessions to connections, and returns how many have expired.
+type moving func(ctx context.Context, to []system.Conn, held []system.Session) (expired int, err error)
+
+// moveFromFollower opens sessions at a follower, kills it, and measures until the other servers have them all.
+func moveFromFollower(ctx context.Context, s *stage, key string, move moving) error {
+	leader, err := s.Leader(ctx)
+	if err != nil {
+		return err
+	}
+	server := (leader + 1) % len(s.Servers())
 	at, err := s.Connect(ctx, server)
 	if err != nil {
 		return err
@@ -54,8 +69,8 @@ func moveFrom(ctx context.Context, s *stage, server int) error {
 	if err = kill(ctx, s.Servers()[server]); err != nil { // its connections have ended with it
 		return err
 	}
-	expired, err := reattach(ctx, others, held)
-	s.set("moved", time.Since(begin).Seconds())
+	expired, err := move(ctx, others, held)
+	s.set(key, time.Since(begin).Seconds())
 	if expired > 0 && err == nil {
 		err = fmt.Errorf("%d sessions expired", expired)
 	}
@@ -106,22 +121,29 @@ func reattach(ctx context.Context, to []system.Conn, held []system.Session) (int
 	if b, ok := to[0].(system.BulkMover); ok && b.Together() > 1 {
 		return reattachInBulk(ctx, to, held, b.Together())
 	}
-	var expired atomic.Int64
-	_, err := flood(ctx, len(held), flight, func(i int, done func(error)) {
-		mover, ok := to[i%len(to)].(system.Mover)
-		if !ok {
-			done(errors.ErrUnsupported)
-			return
-		}
-		mover.Reattach(held[i], func(err error) {
-			if errors.Is(err, system.ErrExpired) {
-				expired.Add(1)
-				err = nil
+	return singly(flight)(ctx, to, held)
+}
+
+// singly moves one session with a message.
+func singly(inFlight int) moving {
+	return func(ctx context.Context, to []system.Conn, held []system.Session) (int, error) {
+		var expired atomic.Int64
+		_, err := flood(ctx, len(held), inFlight, func(i int, done func(error)) {
+			mover, ok := to[i%len(to)].(system.Mover)
+			if !ok {
+				done(errors.ErrUnsupported)
+				return
 			}
-			done(err)
+			mover.Reattach(held[i], func(err error) {
+				if errors.Is(err, system.ErrExpired) {
+					expired.Add(1)
+					err = nil
+				}
+				done(err)
+			})
 		})
-	})
-	return int(expired.Load()), err
+		return int(expired.Load()), err
+	}
 }
 
 // reattachInBulk has a few messages in flight at each connection, so a retry delays no other message.

@@ -130,6 +130,15 @@ func createByOne(ctx context.Context, s *stage) error {
 		return err
 	}
 	defer p.end()
+	return p.byOne(ctx, s, "create", func(w writer, turn, i int, done func(error)) {
+		w.create(entry(fmt.Sprintf("turn-%d", turn), i), tree.Persistent, done)
+	})
+}
+
+// byOne makes requests one after the other, through the leader and through a follower in turns, and sets their
+// latencies.
+func (p *planted) byOne(ctx context.Context, s *stage, key string, request func(w writer, turn, i int, done func(error)),
+) error {
 	leader, err := s.Leader(ctx)
 	if err != nil {
 		return err
@@ -137,25 +146,57 @@ func createByOne(ctx context.Context, s *stage) error {
 	const turns = 5
 	names := []string{"leader", "follower"}
 	took := make([]outcome, len(names))
-	for i := range turns * len(names) {
-		which := i % len(names)
+	for turn := range turns * len(names) {
+		which := turn % len(names)
 		w := p.writers[(leader+which)%len(s.Servers())]
-		o, err := flood(ctx, s.scaled(100), 1, func(j int, done func(error)) {
-			w.create(entry(fmt.Sprintf("turn-%d", i), j), tree.Persistent, done)
-		})
+		o, err := flood(ctx, s.scaled(100), 1, func(i int, done func(error)) { request(w, turn, i, done) })
 		if err != nil {
 			return err
 		}
-		if i >= len(names) { // the first turn of each is to warm up
+		if turn >= len(names) { // the first turn of each is to warm up
 			took[which].took = append(took[which].took, o.took...)
 		}
 	}
 	for i, name := range names {
 		took[i].sort()
-		s.set("create_"+name+"_p50", took[i].at(0.5).Seconds())
-		s.set("create_"+name+"_p99", took[i].at(0.99).Seconds())
+		s.set(key+"_"+name+"_p50", took[i].at(0.5).Seconds())
+		s.set(key+"_"+name+"_p99", took[i].at(0.99).Seconds())
 	}
 	return nil
+}
+
+// newestWork makes 400 linearizable reads of an entry of 100 B, one after the other, through the leader and through a
+// follower in turns of 100.
+func newestWork() Work {
+	return Work{
+		Name: "linear-read",
+		Figures: []Figure{
+			{"linear_leader_p50", "linearizable read by one client through the leader, p50", Seconds},
+			{"linear_leader_p99", "the same, p99", Seconds},
+			{"linear_follower_p50", "linearizable read by one client through a follower, p50", Seconds},
+			{"linear_follower_p99", "the same, p99", Seconds},
+		},
+		bound: 3 * minute,
+		needs: can[system.Newest],
+		play:  newestByOne,
+	}
+}
+
+// newestByOne reads an entry again and again.
+func newestByOne(ctx context.Context, s *stage) error {
+	p, err := plant(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer p.end()
+	path := entry("newest", 0)
+	if _, err = flood(ctx, 1, 1, p.creating("newest", tree.Persistent)); err != nil {
+		return err
+	}
+	return p.byOne(ctx, s, "linear", func(w writer, _, _ int, done func(error)) {
+		//nolint:errcheck // the work needs it
+		w.entries.(system.Newest).ReadNewest(w.session, path, func(_ []byte, err error) { done(err) })
+	})
 }
 
 // createWork makes 40,000 creates of entries with 100 B, persistent and then ephemeral, by four sessions at each

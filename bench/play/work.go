@@ -149,8 +149,8 @@ func can[T any](c system.Conn) bool {
 func All() []Work {
 	return []Work{
 		openWork(), floodWork(), idleWork(), crowdWork(), memoryWork(), killWork(), freezeWork(), moveWork(),
-		resumeWork(), fullWork(), stormWork(), touchWork(), followerWork(), createWork(), readWork(),
-		mixedWork(), valueWork(), snapshotWork(), eventWork(),
+		resumeWork(), singleMoveWork(), fullWork(), fullSinglyWork(), usualWork(), stormWork(), touchWork(), followerWork(),
+		newestWork(), createWork(), readWork(), mixedWork(), valueWork(), snapshotWork(), eventWork(),
 		ephemeralWork(), lockWork(), lockQueueWork(), needlessWork(), zooRequestWork(), zooConnectWork(), zooIdleWork(),
 		zooLeaderWork(), zooNodeWork(), zooExpiryWork(),
 	}

@@ -57,6 +57,11 @@ func (c *etcdConn) Read(_ Session, path string, done func([]byte, error)) {
 	})
 }
 
+// ReadNewest is Read.
+func (c *etcdConn) ReadNewest(held Session, path string, done func([]byte, error)) {
+	c.Read(held, path, done)
+}
+
 // InOrder says that reads are newer than all writes that were answered.
 func (*etcdConn) InOrder() {}
 

@@ -29,11 +29,18 @@ func (c *sdkConn) Set(held Session, path string, data []byte, done func(error)) 
 }
 
 // Read reads in the order of the session's requests.
-func (c *sdkConn) Read(held Session, path string, done func([]byte, error)) {
+func (c *sdkConn) Read(held Session, path string, done func([]byte, error)) { c.read(held, path, done) }
+
+// ReadNewest reads through the leader.
+func (c *sdkConn) ReadNewest(held Session, path string, done func([]byte, error)) {
+	c.read(held, path, done, client.Linearizable())
+}
+
+func (c *sdkConn) read(held Session, path string, done func([]byte, error), o ...client.ReadOption) {
 	go func() {
 		ctx, cancel := context.WithTimeout(c.ctx, requestWait)
 		defer cancel()
-		e, err := held.(*client.Session).Tree().Get(ctx, path) //nolint:errcheck // this system's own
+		e, err := held.(*client.Session).Tree().Get(ctx, path, o...) //nolint:errcheck // this system's own
 		if errors.Is(err, &tree.RefusedError{Code: tree.NoNode}) {
 			err = ErrNoEntry
 		}

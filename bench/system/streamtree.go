@@ -62,10 +62,17 @@ func (s *Stream) change(held Session, op *holdfastv1.Op, done func(error)) {
 }
 
 // Read reads without an order.
-func (s *Stream) Read(_ Session, path string, done func([]byte, error)) {
+func (s *Stream) Read(_ Session, path string, done func([]byte, error)) { s.read(path, nil, done) }
+
+// ReadNewest reads through the leader.
+func (s *Stream) ReadNewest(_ Session, path string, done func([]byte, error)) {
+	s.read(path, &holdfastv1.ReadOptions{Linearizable: true}, done)
+}
+
+func (s *Stream) read(path string, o *holdfastv1.ReadOptions, done func([]byte, error)) {
 	s.ask(func(seq uint64) *holdfastv1.ClientMessage {
 		return &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Read{
-			Read: &holdfastv1.TreeRead{Seq: seq, Read: &holdfastv1.TreeRead_Get{Get: path}},
+			Read: &holdfastv1.TreeRead{Seq: seq, Options: o, Read: &holdfastv1.TreeRead_Get{Get: path}},
 		}}
 	}, func(m *holdfastv1.ServerMessage, err error) { done(m.GetRead().GetGet().GetData(), err) })
 }

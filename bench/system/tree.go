@@ -33,6 +33,13 @@ type Ordered interface {
 	InOrder()
 }
 
+// Newest is a Treed with reads that show everything that was written before they began.
+type Newest interface {
+	Treed
+	// ReadNewest is Read, linearizable.
+	ReadNewest(s Session, path string, done func(data []byte, err error))
+}
+
 // Watcher is a client that receives events of changes.
 type Watcher interface {
 	// Watch sets a data watch or a recursive one for the client, which has a session, and calls onEvent once for each

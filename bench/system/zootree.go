@@ -3,6 +3,7 @@ package system
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"time"
 
@@ -14,6 +15,7 @@ const (
 	zooCreate   = 1
 	zooGetData  = 4
 	zooSetData  = 5
+	zooSync     = 9
 	zooAddWatch = 106
 
 	zooNoNode = -101
@@ -74,6 +76,14 @@ func (c *zooConn) Read(held Session, path string, done func([]byte, error)) {
 
 // InOrder says that a session's reads are in the order of its requests.
 func (*zooConn) InOrder() {}
+
+// ReadNewest sends a sync and a read at once: the server answers them in order.
+func (c *zooConn) ReadNewest(held Session, path string, done func([]byte, error)) {
+	s := held.(*zooSession) //nolint:errcheck // this system's own
+	var failed error
+	s.request(zooSync, zooBytes(nil, []byte(path)), func(_ []byte, err error) { failed = err })
+	c.Read(held, path, func(data []byte, err error) { done(data, errors.Join(failed, err)) })
+}
 
 // zooData returns the data that an answer to a read begins with.
 func zooData(answer []byte) ([]byte, error) {

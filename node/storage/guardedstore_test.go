@@ -114,9 +114,9 @@ func TestALaterSnapshotStands(t *testing.T) {
 		return nil
 	}
 	create := func(index uint64) raft.SnapshotSink {
-		sink, err := s.origins.Create(raft.SnapshotVersionMax, index, 1, raft.Configuration{}, 0, noTransport{})
-		if err != nil {
-			t.Fatal(err)
+		sink, failed := s.origins.Create(raft.SnapshotVersionMax, index, 1, raft.Configuration{}, 0, noTransport{})
+		if failed != nil {
+			t.Fatal(failed)
 		}
 		return sink
 	}
@@ -124,14 +124,14 @@ func TestALaterSnapshotStands(t *testing.T) {
 	mark := s.origins.completed
 	s.origins.completed = func(m snapshotMark) error {
 		if m.Index == 5 { // the other is received while this one is being completed
-			if err := installed.Close(); err != nil {
-				t.Error(err)
+			if failed := installed.Close(); failed != nil {
+				t.Error(failed)
 			}
 		}
 		return mark(m)
 	}
 	for _, superseded := range []raft.SnapshotSink{own, early} {
-		if err := superseded.Close(); err == nil || !strings.Contains(err.Error(), "superseded") {
+		if err = superseded.Close(); err == nil || !strings.Contains(err.Error(), "superseded") {
 			t.Errorf("got %v, want a superseded snapshot", err)
 		}
 	}
