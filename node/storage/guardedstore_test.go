@@ -3,7 +3,6 @@ package storage
 import (
 	"errors"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -108,39 +107,52 @@ func TestALaterSnapshotStands(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	var marks []uint64
-	s.origins.completed = func(m snapshotMark) error {
-		marks = append(marks, m.Index)
-		return nil
+	create := func(index, term uint64) (raft.SnapshotSink, error) {
+		return s.snapshots.Create(raft.SnapshotVersionMax, index, term, raft.Configuration{}, 0, noTransport{})
 	}
-	create := func(index uint64) raft.SnapshotSink {
-		sink, failed := s.origins.Create(raft.SnapshotVersionMax, index, 1, raft.Configuration{}, 0, noTransport{})
+	var sinks []raft.SnapshotSink
+	for _, index := range []uint64{3, 4, 5, 9, 12} {
+		sink, failed := create(index, 1)
 		if failed != nil {
 			t.Fatal(failed)
 		}
-		return sink
+		sink.(*checkedSink).own = true //nolint:errcheck // the store's own
+		sinks = append(sinks, sink)
 	}
-	early, own, installed := create(4), create(5), create(9)
-	mark := s.origins.completed
+	first, early, own, installed, broken := sinks[0], sinks[1], sinks[2], sinks[3], sinks[4]
 	s.origins.completed = func(m snapshotMark) error {
-		if m.Index == 5 { // the other is received while this one is being completed
-			if failed := installed.Close(); failed != nil {
-				t.Error(failed)
-			}
+		switch m.Index {
+		case 5: // the other is received while this one is being completed
+			return installed.Close()
+		case 12:
+			return errDiskFull
+		default:
+			return nil
 		}
-		return mark(m)
 	}
-	for _, superseded := range []raft.SnapshotSink{own, early} {
-		if err = superseded.Close(); err == nil || !strings.Contains(err.Error(), "superseded") {
+	if err = first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, late := range []raft.SnapshotSink{own, early, first} { // Raft closes the first again, after the state machine
+		if err = late.Close(); err == nil || !strings.Contains(err.Error(), "superseded") {
 			t.Errorf("got %v, want a superseded snapshot", err)
 		}
 	}
-	if again := create(9); again.Close() != nil {
-		t.Error("the same snapshot is refused when the leader sends it again")
+	if newest, failed := s.newest(); failed != nil || newest == nil || newest.Index != 9 {
+		t.Errorf("newest is %+v, %v; want 9", newest, failed)
 	}
-	newest, err := s.newest()
-	if err != nil || newest == nil || newest.Index != 9 || !slices.Equal(marks, []uint64{9, 5, 9}) {
-		t.Errorf("newest is %+v, %v, after the marks %v", newest, err, marks)
+	if _, err = create(8, 1); err == nil {
+		t.Error("a snapshot begins that is superseded")
+	}
+	if err = broken.Close(); !errors.Is(err, errDiskFull) {
+		t.Errorf("got %v, want a full disk", err)
+	}
+	again, err := create(9, 2)
+	if err == nil {
+		err = again.Cancel()
+	}
+	if err != nil || again.Close() == nil {
+		t.Errorf("%v; the leader's snapshot is refused when it is sent again, or complete when it was cancelled", err)
 	}
 }
 

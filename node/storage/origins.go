@@ -101,7 +101,7 @@ func openSnapshots(d *Dir, logger hclog.Logger) (*snapshotStore, error) {
 func (s *snapshotStore) Create(version raft.SnapshotVersion, index, term uint64, servers raft.Configuration,
 	configured uint64, trans raft.Transport,
 ) (raft.SnapshotSink, error) {
-	if err := s.present(); err != nil {
+	if err := errors.Join(s.present(), s.superseded(index)); err != nil {
 		return nil, err
 	}
 	sink, err := s.SnapshotStore.Create(version, index, term, servers, configured, trans)
@@ -124,7 +124,9 @@ type snapshotSink struct {
 	raft.SnapshotSink
 	store *snapshotStore
 	mark  snapshotMark
+	// ended says that the snapshot is complete, or never will be: err says why.
 	ended bool
+	err   error
 	// state is the file that the sink writes, unsynced the number of bytes since its last sync.
 	state    *os.File
 	unsynced int
@@ -147,48 +149,74 @@ func (s *snapshotSink) Write(b []byte) (int, error) {
 // Raft takes whichever snapshot is complete last for the newest one. A follower that lags may install the leader's
 // snapshot while it writes an earlier one of its own state. Had that one been completed afterwards, Raft would say that
 // the node has less than it acknowledged, and the others that its directory is an older copy (J6 rolled-back
-// directories).
+// directories). So Raft, which closes a snapshot again just before it takes it for the newest, gets an error.
 func (s *snapshotSink) Close() error {
-	if s.ended {
-		return nil
+	if !s.ended {
+		s.ended, s.err = true, s.complete()
 	}
-	if err := s.store.advance(s.mark.Index); err != nil {
-		return errors.Join(err, s.Cancel())
+	if s.err != nil {
+		return s.err
 	}
-	s.ended = true
-	_ = s.state.Close() // nothing was written through it
-	o := origin{Directory: s.store.directory, ID: s.mark.ID, Index: s.mark.Index, Term: s.mark.Term}
-	if err := o.write(filepath.Join(s.store.folder, s.mark.ID+temporary)); err != nil {
-		return errors.Join(err, s.SnapshotSink.Cancel())
-	}
-	if err := s.SnapshotSink.Close(); err != nil {
-		return err
-	}
-	if err := s.store.completed(s.mark); err != nil {
-		return err
-	}
-	return s.store.advance(s.mark.Index)
+	return s.store.superseded(s.mark.Index)
 }
 
-// advance records that the completion of a snapshot with this end has begun. It returns an error if that of a later
-// snapshot has begun too.
-func (s *snapshotStore) advance(end uint64) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if end < s.latest {
-		return fmt.Errorf("a snapshot up to entry %d is superseded: the node has received one up to entry %d", end, s.latest)
+// complete completes the snapshot, unless it is superseded.
+func (s *snapshotSink) complete() error {
+	_ = s.state.Close() // nothing was written through it
+	former, err := s.store.begin(s.mark.Index)
+	if err != nil {
+		return errors.Join(err, s.SnapshotSink.Cancel())
 	}
-	s.latest = end
-	return nil
+	o := origin{Directory: s.store.directory, ID: s.mark.ID, Index: s.mark.Index, Term: s.mark.Term}
+	if err = o.write(filepath.Join(s.store.folder, s.mark.ID+temporary)); err != nil {
+		err = errors.Join(err, s.SnapshotSink.Cancel())
+	} else if err = s.SnapshotSink.Close(); err == nil {
+		err = s.store.completed(s.mark)
+	}
+	if err != nil {
+		s.store.failed(s.mark.Index, former)
+	}
+	return err
 }
 
 // Cancel drops the snapshot.
 func (s *snapshotSink) Cancel() error {
 	if !s.ended {
 		_ = s.state.Close() // nothing was written through it
+		s.ended, s.err = true, errNoSnapshot
 	}
-	s.ended = true
 	return s.SnapshotSink.Cancel()
+}
+
+// begin records that the completion of a snapshot begins, and returns the end of the former latest one.
+func (s *snapshotStore) begin(end uint64) (former uint64, err error) {
+	if err = s.superseded(end); err != nil {
+		return 0, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	former = s.latest
+	s.latest = max(former, end)
+	return former, nil
+}
+
+// failed records that the completion of a snapshot has failed.
+func (s *snapshotStore) failed(end, former uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.latest == end {
+		s.latest = former
+	}
+}
+
+// superseded returns an error if the completion of a snapshot with a later end has begun.
+func (s *snapshotStore) superseded(end uint64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if end < s.latest {
+		return fmt.Errorf("a snapshot up to entry %d is superseded: the node has one up to entry %d", end, s.latest)
+	}
+	return nil
 }
 
 // Open opens a snapshot of this directory. The reader's Name is the path of the snapshot's file.
