@@ -88,8 +88,10 @@ func (s *step) write(w *tree.NumberedWrite) error {
 		Session: session.ID(w.Session), Attachment: w.Attachment, Number: w.Number,
 		At: tree.StampAt(s.index, s.tree.position),
 	}
-	if now, _ := s.treeState.writers.Writer(w.Session); w.ReadsBefore && w.Number > now.Applied {
-		wrote.Before = s.treeState.tree.Freeze()
+	if w.ReadsBefore {
+		if now, _ := s.treeState.writers.Writer(w.Session); w.Number > now.Applied {
+			wrote.Before = s.treeState.tree.Freeze()
+		}
 	}
 	wrote.Result, wrote.Err = s.decide(w)
 	s.tree.wrote = append(s.tree.wrote, wrote)

@@ -42,9 +42,10 @@ type outbox struct {
 	mu   sync.Mutex
 	feed *watch.Feed[Message] // guarded by mu
 	// unsent counts the bytes of queued answers. inFlight counts the part that Next returned and the writer has not
-	// finished sending. starved says that a read waits for memory. guarded by mu
-	unsent, inFlight int
-	starved          bool
+	// finished sending. held counts the part that is reserved for answers of reads that writes have passed. starved says
+	// that a read waits for memory. guarded by mu
+	unsent, inFlight, held int
+	starved                bool
 	// nextCalled is the time when the writer last called Next, or when Stuck first saw a queue with items. guarded by
 	// mu
 	nextCalled time.Time
@@ -120,9 +121,18 @@ func (c *Conn) hold(bytes int) {
 		return
 	}
 	c.mu.Lock()
+	c.held += bytes
 	freed := c.changeUnsent(bytes)
 	c.mu.Unlock()
 	freed.notify(c.dispatcher)
+}
+
+// mayHold reports whether writes may pass one more read: other reads of the connection keep half of the memory.
+func (c *Conn) mayHold() bool {
+	c.mu.Lock()
+	held := c.held
+	c.mu.Unlock()
+	return held < c.dispatcher.limits.Unsent/2 && c.hasBudget()
 }
 
 // notify wakes the dispatchers whose reads may run now. Any goroutine may call it, without locks.

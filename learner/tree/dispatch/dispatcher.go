@@ -41,6 +41,8 @@ type Dispatcher struct {
 	// shown is the dispatcher's state. stamp is the stamp of its tree, for the writers of connections.
 	shown State
 	stamp atomic.Uint64
+	// clock is the log clock of the newest state, also during the pass to that state.
+	clock time.Duration
 	// refuse is why the node answers no read that requires fresh data; nil if it does (G6 stale nodes refuse).
 	refuse error
 
@@ -66,7 +68,7 @@ func New(shared Shared, limits Limits, wake func()) *Dispatcher {
 	now := *shared.Hub.shown.Load()
 	d := &Dispatcher{
 		node: shared, limits: limits, table: watch.NewTable[*Conn](limits.Watches, now.Index), wake: wake,
-		shown: now, sessions: map[attached]*sessionQueue{}, changedConns: map[*Conn]struct{}{},
+		shown: now, clock: now.Clock, sessions: map[attached]*sessionQueue{}, changedConns: map[*Conn]struct{}{},
 		starving: map[*Conn]struct{}{},
 	}
 	d.stamp.Store(uint64(watch.End(now.Index)))

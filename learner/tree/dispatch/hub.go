@@ -88,6 +88,8 @@ type Hub struct {
 	dispatchers []*Dispatcher
 	// kept are the trees before writes that a dispatcher may need. Only the goroutine that applies the log uses it.
 	kept []*keptTree
+	// reserved counts the sent writes for which a tree is kept, or will be.
+	reserved atomic.Int64
 }
 
 // outcome is an outcome in the ring. before is nil if no reads wait for the tree before the write.
@@ -96,8 +98,8 @@ type outcome struct {
 	before *keptTree
 }
 
-// keptTree is the tree before the write at a stamp, until the dispatchers have passed the stamp. Safe for concurrent
-// use.
+// keptTree is the tree before the write at a stamp, until the write's dispatcher has passed the stamp. Safe for
+// concurrent use.
 type keptTree struct {
 	at   tree.Stamp
 	root atomic.Pointer[tree.Frozen]
@@ -114,8 +116,32 @@ func (k *keptTree) get() tree.Frozen {
 	return nil
 }
 
+// drop forgets the tree.
+func (k *keptTree) drop() {
+	if k != nil {
+		k.root.Store(nil)
+	}
+}
+
 // maxKept bounds the kept trees of a node. A kept tree costs the entries that were changed since.
 const maxKept = 4096
+
+// reserveTree reserves a place for the tree before a write; false if the node has none.
+func (h *Hub) reserveTree() bool {
+	if h.reserved.Add(1) > maxKept {
+		h.reserved.Add(-1)
+		return false
+	}
+	return true
+}
+
+// releaseTree gives back the place for the tree before a write that had reads before it.
+func (h *Hub) releaseTree(p *Request) {
+	if p.write.ReadsBefore {
+		p.write.ReadsBefore = false
+		h.reserved.Add(-1)
+	}
+}
 
 // NewHub returns the hub of a node with the state now.
 func NewHub(limits HubLimits, now State) *Hub {
@@ -168,6 +194,7 @@ func (h *Hub) Restored(now State) {
 	h.sessions.Reset(now.Index)
 	h.results.Reset(now.Index)
 	h.own(now.Index, nil)
+	h.kept = nil
 	now.restores = h.shown.Load().restores + 1
 	h.publish(now)
 }
@@ -190,20 +217,21 @@ func (h *Hub) all() []*Dispatcher {
 	return h.dispatchers
 }
 
-// keep keeps the trees before writes until all dispatchers have passed them. Above the bound, the oldest tree goes, and
-// the reads that wait for it are refused.
+// keep keeps the trees before writes until their dispatcher drops them, or all dispatchers have passed them. A write
+// without a dispatcher, such as that of a closed connection, leaves its tree here: above the bound, the oldest goes.
 func (h *Hub) keep(own []outcome) {
 	passed := tree.Stamp(math.MaxUint64)
 	for _, d := range h.all() {
 		passed = min(passed, tree.Stamp(d.stamp.Load()))
 	}
+	h.kept = slices.DeleteFunc(h.kept, func(k *keptTree) bool { return k.at <= passed || k.get() == nil })
 	for _, w := range own {
 		if w.before != nil {
 			h.kept = append(h.kept, w.before)
 		}
 	}
-	for len(h.kept) > 0 && (h.kept[0].at <= passed || len(h.kept) > maxKept) {
-		h.kept[0].root.Store(nil)
+	for len(h.kept) > maxKept {
+		h.kept[0].drop()
 		h.kept[0] = nil
 		h.kept = h.kept[1:]
 	}

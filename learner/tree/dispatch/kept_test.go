@@ -1,89 +1,222 @@
 package dispatch_test
 
 import (
-	"errors"
+	"encoding/binary"
 	"math/rand/v2"
 	"testing"
 	"time"
 
 	"holdfast/learner/tree/dispatch"
 	"holdfast/learner/tree/pending"
-	"holdfast/session"
 	"holdfast/tree"
 	"holdfast/tree/store"
 	"holdfast/watch"
 )
 
-// TestKeptTrees: a node keeps 4,096 trees for reads that writes have passed. A read whose tree was dropped is refused
-// with LAGGING, and the others show exactly the tree before the write behind them (G3 order in a session).
-func TestKeptTrees(t *testing.T) {
-	const kept, dropped = 4096, 3
-	limits := dispatch.DefaultLimits()
-	limits.Requests = 3 * kept
-	w := newWorld(t, rand.New(rand.NewPCG(1, 1)), limits, watch.RingLimits{Items: 100_000, Bytes: 1 << 30})
-	w.shared.Writes = noWrites{}
-	l := dispatch.New(w.shared, limits, func() {})
-	c := l.Open(root, func() {})
-	l.Attach(c, 1, 1, 1)
-	write := func(number uint64) {
-		err := l.Write(c, dispatch.Write{Key: number, Write: pending.Write{Session: 1, Attachment: 1, Number: number}})
-		if err != nil {
-			t.Fatal(err)
-		}
+// keptWorld is a dispatcher with a connection of session 1, whose writes set /a.
+type keptWorld struct {
+	*world
+	t      *testing.T
+	l      *dispatch.Dispatcher
+	c      *dispatch.Conn
+	sent   []*pending.Write // the writes that the pending table has, and that are not applied
+	number uint64
+}
+
+func newKeptWorld(t *testing.T, limits dispatch.Limits) *keptWorld {
+	t.Helper()
+	w := &keptWorld{
+		t: t, world: newWorld(t, rand.New(rand.NewPCG(1, 1)), limits, watch.RingLimits{Items: 100_000, Bytes: 1 << 30}),
 	}
-	write(1)
-	for number := uint64(2); number <= kept+dropped+1; number++ {
-		read := tree.Query{Kind: tree.GetEntry, Path: "/a", Session: 1}
-		if _, err := l.Read(c, dispatch.Read{Key: 1_000_000 + number, Attachment: 1, Query: read}); err != nil {
-			t.Fatal(err)
-		}
-		write(number)
+	w.shared.Writes = w
+	w.l = dispatch.New(w.shared, limits, func() {})
+	w.c = w.l.Open(root, func() {})
+	w.l.Attach(w.c, 1, 1, 1)
+	return w
+}
+
+func (w *keptWorld) Accept(p *pending.Write) error {
+	w.sent = append(w.sent, p)
+	return nil
+}
+
+func (*keptWorld) Refused(*pending.Write)  {}
+func (*keptWorld) Repeated(*pending.Write) {}
+
+// write sends the next write.
+func (w *keptWorld) write(body int) {
+	w.t.Helper()
+	w.number++
+	one := pending.Write{Session: 1, Attachment: 1, Number: w.number, Body: make([]byte, body)}
+	if err := w.l.Write(w.c, dispatch.Write{Key: w.number, Write: one}); err != nil {
+		w.t.Fatal(err)
 	}
+}
+
+// readKey is the key of a read, less the number of the write before it.
+const readKey = 1_000_000
+
+func (w *keptWorld) read(q tree.Query) {
+	w.t.Helper()
+	q.Session = 1
+	if _, err := w.l.Read(w.c, dispatch.Read{Key: readKey + w.number, Attachment: 1, Query: q}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// applySent applies an entry with the sent writes. Each sets /a to its number, with the size of its body.
+func (w *keptWorld) applySent() {
 	w.index++
 	var changes []tree.Change
 	var wrote []pending.Outcome
-	var results [][]byte
-	for number := uint64(1); number <= kept+dropped+1; number++ {
-		at := store.At{Stamp: tree.StampAt(w.index, int(number)), Principals: root}
-		one := pending.Outcome{Session: 1, Attachment: 1, Number: number, At: at.Stamp, Result: result(at.Stamp)}
-		if number > 1 {
+	for i, p := range w.sent {
+		at := store.At{Stamp: tree.StampAt(w.index, i+1), Principals: root}
+		one := pending.Outcome{Session: 1, Attachment: 1, Number: p.Number, At: at.Stamp, Result: result(at.Stamp)}
+		if p.ReadsBefore {
 			one.Before = w.tree.Freeze()
 		}
-		var op tree.Op = tree.Set{Path: "/a", Version: tree.Any, Data: result(at.Stamp)}
-		if number == 1 {
-			op = tree.Create{Path: "/a", Kind: tree.Persistent, Data: result(at.Stamp)}
+		data := make([]byte, max(8, len(p.Body)))
+		binary.BigEndian.PutUint64(data, p.Number)
+		var op tree.Op = tree.Set{Path: "/a", Version: tree.Any, Data: data}
+		if p.Number == 1 {
+			op = tree.Create{Path: "/a", Kind: tree.Persistent, Data: data}
 		}
 		_, more := w.tree.Do(at, tree.Transaction{Then: []tree.Op{op}})
-		changes, wrote, results = append(changes, more...), append(wrote, one), append(results, one.Result)
+		changes, wrote = append(changes, more...), append(wrote, one)
+		former := w.kept[1]
+		w.kept[1] = writer{attachment: 1, results: append(former.results, one.Result)}
 	}
-	w.kept[1] = writer{attachment: 1, results: results}
+	w.sent = nil
 	w.hub.Applied(w.published(), changes, wrote)
-	l.Pass()
-	for _, job := range l.Work() {
+}
+
+// pass passes to the newest state, and returns the answers.
+func (w *keptWorld) pass() (answers []*dispatch.Answer) {
+	w.l.Pass()
+	for _, job := range w.l.Work() {
 		job.Do()
 	}
-	var answers []*dispatch.Answer
-	for s, ok := c.Next(time.Time{}); ok; s, ok = c.Next(time.Time{}) {
+	for s, ok := w.c.Next(time.Time{}); ok; s, ok = w.c.Next(time.Time{}) {
 		answers = append(answers, s.Value.Answer)
 	}
-	if want := 2*(kept+dropped) + 1; len(answers) != want {
-		t.Fatalf("%d answers, want %d", len(answers), want)
-	}
-	lagging := 0
+	return answers
+}
+
+// shows checks that answers come in order, and that each read shows the write before it.
+func (w *keptWorld) shows(answers []*dispatch.Answer) {
+	w.t.Helper()
+	newest := tree.Stamp(0)
 	for _, a := range answers {
-		switch number := a.Key - 1_000_000; {
-		case a.Key < 1_000_000:
-		case errors.Is(a.Err, session.ErrLagging):
-			lagging++
-			if number > dropped+1 {
-				t.Errorf("the read before write %d is refused", number)
-			}
-		case a.Err != nil || string(a.Read.Data) != string(results[number-2]) ||
-			a.Stamp != tree.StampAt(w.index, int(number)-1):
-			t.Errorf("the read before write %d shows %x at %v, %v", number, a.Read.Data, a.Stamp, a.Err)
+		if a.Stamp < newest {
+			w.t.Errorf("an answer as of %v follows one as of %v", a.Stamp, newest)
+		}
+		newest = max(newest, a.Stamp)
+		switch number := a.Key - readKey; {
+		case a.Key < readKey:
+		case a.Err != nil || len(a.Read.Data) < 8 || binary.BigEndian.Uint64(a.Read.Data) != number:
+			w.t.Errorf("the read after write %d shows %x at %v, %v", number, a.Read.Data, a.Stamp, a.Err)
 		}
 	}
-	if lagging != dropped {
-		t.Errorf("%d reads are refused, want %d", lagging, dropped)
+}
+
+var getA = tree.Query{Kind: tree.GetEntry, Path: "/a"}
+
+// TestKeptTrees: a node keeps 4,096 trees for reads that writes have passed. Further writes wait, and each read shows
+// exactly the tree before the write behind it (G3 order in a session).
+func TestKeptTrees(t *testing.T) {
+	const kept, more = 4096, 3
+	limits := dispatch.DefaultLimits()
+	limits.Requests = 3 * kept
+	w := newKeptWorld(t, limits)
+	slow := dispatch.New(w.shared, limits, func() {}) // it passes nothing, and needs no tree
+	w.write(0)
+	for range kept + more {
+		w.read(getA)
+		w.write(0)
 	}
+	for _, want := range []int{kept + 1, more} {
+		if len(w.sent) != want {
+			t.Fatalf("%d writes are sent, want %d", len(w.sent), want)
+		}
+		w.applySent()
+		answers := w.pass()
+		if len(answers) < 2*want-1 {
+			t.Fatalf("%d answers for %d writes", len(answers), want)
+		}
+		w.shows(answers)
+	}
+	if n := w.hub.KeptTrees(); n != 0 {
+		t.Errorf("%d trees are kept after their reads", n)
+	}
+	slow.Pass()
+	w.write(0)
+	w.read(getA)
+	w.write(0)
+	if n := w.hub.ReservedTrees(); n != 1 {
+		t.Errorf("%d trees are reserved, want 1", n)
+	}
+	if w.l.Close(w.c); w.hub.ReservedTrees() != 0 {
+		t.Errorf("a closed connection has reserved %d trees", w.hub.ReservedTrees())
+	}
+}
+
+// Reads that no write passes reserve no memory: other reads of the connection run meanwhile. Writes stop passing reads
+// when half of the connection's memory is reserved.
+func TestPassedReadsHoldHalfTheMemory(t *testing.T) {
+	limits := dispatch.DefaultLimits()
+	limits.Unsent = 100_000
+	w := newKeptWorld(t, limits)
+	w.write(10_000)
+	w.applySent()
+	w.pass()
+	w.write(10_000)
+	for range 20 {
+		w.read(getA)
+	}
+	if n := w.c.Unsent(); n != 0 {
+		t.Errorf("%d bytes are reserved for reads that no write has passed", n)
+	}
+	w.write(0)
+	if n, sent := w.c.Unsent(), len(w.sent); n < limits.Unsent/2 || n > limits.Unsent*3/4 || sent != 1 {
+		t.Errorf("%d bytes of %d are reserved, %d writes sent", n, limits.Unsent, sent)
+	}
+	if _, err := w.l.Read(w.c, dispatch.Read{Key: 1, Query: getA}); err != nil {
+		t.Fatal(err)
+	}
+	w.read(getA)
+	if work := w.l.Work(); len(work) != 1 {
+		t.Errorf("%d reads run beside reads that wait, want 1", len(work))
+	} else {
+		work[0].Do()
+	}
+	for range 4 { // what waited for memory runs when answers are sent
+		w.applySent()
+		w.shows(w.pass()[1:])
+	}
+	if !w.l.Idle(1, 1) {
+		t.Error("requests are left")
+	}
+}
+
+// A read shows what a write before it has made larger, also when the connection's memory is used up meanwhile.
+func TestAPassedReadGrows(t *testing.T) {
+	limits := dispatch.DefaultLimits()
+	limits.Unsent = 90_000
+	w := newKeptWorld(t, limits)
+	w.write(1)
+	w.applySent()
+	w.pass()
+	w.write(40_000)
+	w.read(getA)
+	w.write(2)
+	for range 8 { // their answers use up the memory until they are filled
+		if _, err := w.l.Read(w.c, dispatch.Read{Key: 1, Query: tree.Query{Kind: tree.GetACL, Path: "/a"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := w.c.Unsent(); len(w.sent) != 2 || n < limits.Unsent {
+		t.Fatalf("%d writes are sent, want 2; %d bytes of %d are used", len(w.sent), n, limits.Unsent)
+	}
+	w.applySent()
+	w.shows(w.pass())
 }

@@ -23,6 +23,7 @@ func (d *Dispatcher) Pass() bool {
 		d.unblock()
 		return false
 	}
+	d.clock = now.Clock
 	from, to := watch.End(d.Index()), watch.End(now.Index)
 	changes, whole := d.node.Hub.changes.Range(from, to)
 	results, answered := d.node.Hub.results.Range(from, to)
@@ -160,6 +161,9 @@ func (d *Dispatcher) deliverOutcome(w *outcome) {
 		// number.
 		for i := o.find(w.Number); i >= 0; i = o.find(w.Number) {
 			p := o.items[i]
+			if p.write.ReadsBefore {
+				w.before.drop()
+			}
 			o.remove(d, i)
 			d.answer(p, &Answer{Key: p.key, Stamp: w.At, Result: w.Result, Err: w.Err})
 			d.advanceAfterPass(o)

@@ -203,24 +203,23 @@ func (d *Dispatcher) read(p *Request, root tree.Frozen, at tree.Stamp, bytes int
 	a := &Answer{Key: p.key, Stamp: at}
 	p.conn.reserve(a, bytes, false)
 	d.work = append(d.work, Job{
-		conn: p.conn, answer: a, root: root, clock: d.shown.Clock, as: p.conn.principals, query: p.query,
+		conn: p.conn, answer: a, root: root, clock: d.clock, as: p.conn.principals, query: p.query,
 	})
 }
 
 // serveFrom answers a read that writes have passed, from the tree after the writes before it. Without the tree, or
 // without memory for an entry that has grown since, the read is refused.
 func (d *Dispatcher) serveFrom(p *Request, root tree.Frozen, at tree.Stamp) {
-	if err := d.mayServe(p); err != nil {
-		d.answerNow(p, nil, err)
-		return
-	}
-	bytes := 0
+	err, bytes := d.mayServe(p), 0
 	if root != nil {
 		stat, _ := root.Stat(p.query.Path)
 		bytes = largest(&p.query, stat)
 	}
-	if root == nil || bytes > p.reserved && !p.conn.hasBudget() {
-		d.answerNow(p, nil, session.ErrLagging)
+	if err == nil && (root == nil || bytes > p.reserved && !p.conn.hasBudget()) {
+		err = session.ErrLagging
+	}
+	if err != nil {
+		d.answer(p, &Answer{Key: p.key, Stamp: max(at, d.now()), Err: err})
 		return
 	}
 	d.read(p, root, at, bytes)

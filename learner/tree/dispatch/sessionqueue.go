@@ -17,6 +17,8 @@ type sessionQueue struct {
 	from  uint64
 	items []*Request
 	sent  int
+	// body is the size of the largest write since no request was sent: a read behind it may show as much.
+	body int
 	// toAdvance says that the queue is advanced once the dispatcher's pass has ended. guest says that another
 	// connection serves the attachment.
 	toAdvance, guest bool
@@ -72,24 +74,62 @@ func (o *sessionQueue) serveReads(d *Dispatcher, end int, serve func(p *Request)
 	return served
 }
 
-// mayBePassed reports whether later writes may be sent before a read is answered, and reserves memory for the answer.
-// The trees before later writes then satisfy the read, since the dispatcher's tree already has the read's index. A
-// watch would have to be registered as of such a tree.
-func (d *Dispatcher) mayBePassed(p *Request) bool {
-	if p.kind != reading || p.awaitsIndex || p.index > d.Index() || p.query.Watch || !p.conn.hasBudget() {
+// writeFollows reports whether a write follows the requests that are sent, with nothing but reads between.
+func (o *sessionQueue) writeFollows() bool {
+	i := slices.IndexFunc(o.items[o.sent:], func(p *Request) bool { return p.kind != reading })
+	return i >= 0 && o.items[o.sent+i].kind == writing
+}
+
+// letPass lets later writes be sent before a read is answered, and reserves memory for the answer; or it returns false.
+// The trees before later writes satisfy the read, since the dispatcher's tree already has the read's index. A watch
+// would have to be registered as of such a tree.
+func (d *Dispatcher) letPass(p *Request) bool {
+	if p.awaitsIndex || p.index > d.Index() || p.query.Watch || !p.queue.writeFollows() || !p.conn.mayHold() {
 		return false
 	}
 	stat, _ := d.shown.Root.Stat(p.query.Path)
+	stat.Bytes = max(stat.Bytes, p.queue.body)
 	p.reserved = largest(&p.query, stat)
 	p.conn.hold(p.reserved)
 	return true
 }
 
-// advance sends the writes whose turn has come, and serves the reads.
-func (d *Dispatcher) advance(o *sessionQueue) {
-	if next := o.nextWrite(); next == o.sent || o.items[next].write.Number > d.shown.applied(o.of.id) {
+// send gives a write to the pending table; false if the write waits because the node keeps too many trees for reads.
+func (d *Dispatcher) send(o *sessionQueue, p *Request) bool {
+	if o.sent > 0 && o.items[o.sent-1].kind == reading {
+		if !d.node.Hub.reserveTree() {
+			return false
+		}
+		p.write.ReadsBefore = true
+	}
+	if err := d.node.Writes.Accept(&p.write.Write); err != nil {
+		d.node.Hub.releaseTree(p)
+		p.kind, p.refusal = refusing, err // answered in its turn
+		return true
+	}
+	o.sent++
+	o.body = max(o.body, len(p.write.Body))
+	return true
+}
+
+// serveUnpassed serves the reads at the head of the queue that no unanswered write precedes. Reads that no write has
+// passed are not sent any more.
+func (d *Dispatcher) serveUnpassed(o *sessionQueue) {
+	switch next := o.nextWrite(); {
+	case next == o.sent:
+		for _, p := range o.items[:o.sent] {
+			p.conn.hold(-p.reserved)
+			p.reserved = 0
+		}
+		o.sent, o.body = 0, 0
+	case o.items[next].write.Number > d.shown.applied(o.of.id):
 		o.serveReads(d, next, func(p *Request) { d.serveFrom(p, d.shown.Root, d.now()) })
 	}
+}
+
+// advance sends the writes whose turn has come, and serves the reads.
+func (d *Dispatcher) advance(o *sessionQueue) {
+	d.serveUnpassed(o)
 	for o.sent < len(o.items) {
 		p := o.items[o.sent]
 		switch {
@@ -106,13 +146,10 @@ func (d *Dispatcher) advance(o *sessionQueue) {
 		case p.kind == writing && p.write.Void && o.hasReads():
 			return // it has the number of an earlier write, whose outcome answers both
 		case p.kind == writing:
-			p.write.ReadsBefore = o.sent > 0 && o.items[o.sent-1].kind == reading
-			if err := d.node.Writes.Accept(&p.write.Write); err != nil {
-				p.kind, p.refusal = refusing, err // answered in its turn
-				continue
+			if !d.send(o, p) {
+				return
 			}
-			o.sent++
-		case o.sent > 0 && d.mayBePassed(p):
+		case o.sent > 0 && p.kind == reading && d.letPass(p):
 			o.sent++
 		case o.sent > 0: // earlier writes are unanswered
 			return
@@ -133,6 +170,7 @@ func (d *Dispatcher) done(p *Request) {
 	p.awaitsIndex = false // a later answer of the leader is ignored
 	p.blocked = false
 	p.conn.hold(-p.reserved)
+	d.node.Hub.releaseTree(p)
 }
 
 // isRepeat reports whether the dispatcher's state has already used a write's number: no later pass brings its result.

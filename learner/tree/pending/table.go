@@ -153,15 +153,20 @@ func (t *Table) open(id session.ID, attachment uint64) *queue {
 	return q
 }
 
-// replace replaces a pending write by a void (X6). Whichever of the two reaches the log first uses the number.
+// replace replaces a pending write by a void (X6). Whichever of the two reaches the log first uses the number. A copy
+// from another connection may have reads before it.
 func (t *Table) replace(q *queue, w *Write) {
 	p := q.find(w.Number)
-	if p == nil || !w.Void || p.Void {
+	if p == nil {
+		return
+	}
+	w.ReadsBefore = w.ReadsBefore || p.ReadsBefore
+	if !w.Void || p.Void {
+		p.ReadsBefore = w.ReadsBefore
 		return
 	}
 	freed := p.size() - w.size()
 	q.release(freed)
-	w.ReadsBefore = w.ReadsBefore || p.ReadsBefore
 	p.Write = *w
 	q.out = 0
 }
