@@ -22,10 +22,13 @@ func (bag) Remove([]byte) {}
 // begun is when the tests begin.
 var begun = time.Unix(1e9, 0)
 
-// encode writes number, acknowledgement and void, so that tests see what was sent.
+// encode writes number, acknowledgement, mark and void, so that tests see what was sent.
 func encode(w pending.Write) []byte {
 	b := binary.BigEndian.AppendUint64(nil, w.Number)
 	b = binary.BigEndian.AppendUint64(b, w.Acked)
+	if w.ReadsBefore {
+		b = append(b, "reads "...)
+	}
 	if w.Void {
 		return append(b, "void"...)
 	}
@@ -268,6 +271,29 @@ func TestVoid(t *testing.T) {
 		t.Errorf("a void of an answered number: %v", err)
 	}
 	n.idle("after a void of an answered number")
+}
+
+// TestReadsBefore: a copy that another connection sends, or the void of a client that gives up, keeps the mark of either
+// (G3 order in a session).
+func TestReadsBefore(t *testing.T) {
+	n := newNode(t, nil)
+	n.accept(1, 2)
+	n.sends(1, 2)
+	first, second := numbered(1), numbered(2)
+	first.ReadsBefore, second.Void, second.Body = true, true, nil
+	marked := numbered(2)
+	marked.ReadsBefore = true
+	for _, w := range []pending.Write{first, marked, second, numbered(1)} {
+		if err := n.Accept(w, n.state, n.now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.StreamEnded()
+	n.StreamBegan(n.now)
+	all := n.Next(n.now)
+	if len(all) != 2 || string(all[0].Command[16:]) != "reads body" || string(all[1].Command[16:]) != "reads void" {
+		t.Fatalf("sent %v", all)
+	}
 }
 
 // TestNewestAcknowledgement: a write that is sent again says what the client has now. Otherwise a full window stays
