@@ -191,8 +191,8 @@ func TestJ6ACopyFromTheFirstStartWaits(t *testing.T) {
 		c.kill(n)
 		c.kill(knows)
 		path := c.config(n).DataDir
-		err := errors.Join(os.Remove(filepath.Join(path, storage.StableFile)), os.RemoveAll(filepath.Join(path, storage.SnapshotFolder)),
-			os.Remove(filepath.Join(path, storage.PositionsFile)),
+		err := errors.Join(os.Remove(filepath.Join(path, storage.StableFile)), os.RemoveAll(filepath.Join(path, storage.LogFolder)),
+			os.RemoveAll(filepath.Join(path, storage.SnapshotFolder)), os.Remove(filepath.Join(path, storage.PositionsFile)),
 			rewrite(path, func(r *storage.Identity) { r.Founders, r.Log = nil, 0 }))
 		if err != nil {
 			t.Fatal(err)
