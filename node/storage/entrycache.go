@@ -4,14 +4,12 @@ import (
 	"sync"
 
 	"github.com/hashicorp/raft"
-
-	"holdfast/session"
 )
 
-// cachedBytes bounds the payloads in an [entryCache]: two of the largest entries. One entry is in flight at a time, so
-// a follower in step needs only the newest entry. A follower that is behind reads the file, which the operating system
-// keeps in memory as well.
-const cachedBytes = 2 * session.EntryBytes
+// cachedBytes bounds the payloads in an [entryCache]: those of a few of the largest commands. One entry is in flight at a
+// time, so a follower in step, and the state machine, need only the newest entry. A follower that is behind reads the
+// file, which the operating system keeps in memory as well.
+const cachedBytes = 4 << 20
 
 // entryCache keeps the newest entries of a log in memory. It replaces raft.LogCache, which keeps pointers to entries.
 // On a leader each pointer leads into a future, so that raft.LogCache keeps the results of all commands in its entries
