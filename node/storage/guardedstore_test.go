@@ -116,7 +116,7 @@ func TestALaterSnapshotStands(t *testing.T) {
 		if failed != nil {
 			t.Fatal(failed)
 		}
-		sink.(*checkedSink).own = true //nolint:errcheck // the store's own
+		sink.(*checkedSink).own = true
 		sinks = append(sinks, sink)
 	}
 	first, early, own, installed, broken := sinks[0], sinks[1], sinks[2], sinks[3], sinks[4]
