@@ -78,7 +78,7 @@ var filled = map[string]struct{ constants, tests string }{
 		"learner/tree/dispatch.DefaultHubLimits.Sessions.Items learner/tree/dispatch.DefaultHubLimits.Sessions.Bytes",
 		"watch.TestSessionRing",
 	},
-	"trees before writes that have passed a read": {
+	"trees kept for reads before a write": {
 		"learner/tree/dispatch.maxKept",
 		"learner/tree/dispatch.TestKeptTrees",
 	},
