@@ -85,7 +85,7 @@ func TestKillLoop(t *testing.T) {
 	leaves := l.client()
 	left := l.open(leaves, gone, crowdTimeout)
 	l.awaitOwners(healWithin, append(left, all...), c.all()...)
-	churned := c.churn()
+	churned := c.churn(nil)
 
 	leaves.Close()
 	kills, leaders := 0, 0
@@ -115,8 +115,8 @@ func TestKillLoop(t *testing.T) {
 	}
 }
 
-// churn opens and closes sessions, one after the other, until stop is called. stop returns their number.
-func (c *cluster) churn() (stop func() int) {
+// churn opens and closes sessions with labels, one after the other, until stop is called. stop returns their number.
+func (c *cluster) churn(labels map[string]string) (stop func() int) {
 	c.t.Helper()
 	x := c.watcher(c.all()...)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -124,7 +124,8 @@ func (c *cluster) churn() (stop func() int) {
 	go func() {
 		n := 0
 		for ctx.Err() == nil {
-			if s, err := x.Open(ctx, client.SessionOptions{Timeout: crowdTimeout}); err == nil && s.Close(ctx) == nil {
+			s, err := x.Open(ctx, client.SessionOptions{Timeout: crowdTimeout, Labels: labels})
+			if err == nil && s.Close(ctx) == nil {
 				n++
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/session"
 	"holdfast/test/timeout"
 )
 
@@ -65,8 +66,10 @@ func TestFullDisk(t *testing.T) {
 
 			filled := c.disk(victim, "fill", "/data")
 			since := time.Now()
-			opened := c.churn() // makes the node write
+			stop := c.churn(fewLabels()) // soon makes the node write more than the log's file has space for
 			c.awaitFailed(victim, "no space left on device")
+			stop() // the disks of the others are small too
+			opened := c.churn(nil)
 			took(t, "the node has left after", time.Since(since))
 			if role == leads {
 				c.awaitLeader(healWithin, c.but(victim)...)
@@ -85,6 +88,15 @@ func TestFullDisk(t *testing.T) {
 			l.servesOn(victim)
 		})
 	}
+}
+
+// fewLabels returns labels of less than 1 KB.
+func fewLabels() map[string]string {
+	labels := map[string]string{}
+	for i := range 3 {
+		labels[fmt.Sprintf("fill-%d", i)] = strings.Repeat("x", session.MaxLabelValue)
+	}
+	return labels
 }
 
 // TestDamagedLog kills a node and damages the end of its Raft log. The node must not serve from a damaged log: it
@@ -115,7 +127,7 @@ func TestDamagedLog(t *testing.T) {
 			l := c.newLedger()
 			victim := c.victim(test.role)
 			all := l.settled(10, minTimeout, c.all()...)
-			stop := c.churn()
+			stop := c.churn(nil)
 			c.awaitEntries(victim, worthDamage)
 			stop()
 			since := time.Now()
