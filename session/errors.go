@@ -18,8 +18,9 @@ var (
 	// ErrClosing: a close or an expiry of the session is in flight and undecided. A client retries the same call a
 	// little later.
 	ErrClosing = errors.New("session is being closed")
-	// ErrLagging: the node has not yet applied the token's attachment, or the index that the client has seen. A client
-	// retries, or tries another node.
+	// ErrLagging: the node has not yet applied the token's attachment, or the index that the client has seen; or it no
+	// longer has the tree between two writes that a read must show (G3 order in a session). A client retries, or tries
+	// another node.
 	ErrLagging = errors.New("node is behind the state that the client has seen")
 	// ErrNotLeader: see [NotLeaderError].
 	ErrNotLeader = errors.New("node is not the leader")

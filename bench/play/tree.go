@@ -93,12 +93,17 @@ func (w writer) create(path string, kind tree.Kind, done func(error)) {
 
 // read reads an entry, and compares its data.
 func (w writer) read(path string, done func(error)) {
-	w.entries.Read(w.session, path, func(data []byte, err error) {
+	w.entries.Read(w.session, path, compared(path, done))
+}
+
+// compared compares the data of an entry that was read.
+func compared(path string, done func(error)) func([]byte, error) {
+	return func(data []byte, err error) {
 		if err == nil && !bytes.Equal(data, make([]byte, entryBytes)) {
 			err = fmt.Errorf("%s has the data %q", path, data)
 		}
 		done(err)
-	})
+	}
 }
 
 func folder(i int) string { return fmt.Sprintf("%s/folder-%02d", treeRoot, i%folders) }
@@ -195,7 +200,7 @@ func newestByOne(ctx context.Context, s *stage) error {
 	}
 	return p.byOne(ctx, s, "linear", func(w writer, _, _ int, done func(error)) {
 		//nolint:errcheck // the work needs it
-		w.entries.(system.Newest).ReadNewest(w.session, path, func(_ []byte, err error) { done(err) })
+		w.entries.(system.Newest).ReadNewest(w.session, path, compared(path, done))
 	})
 }
 

@@ -190,13 +190,12 @@ func (s *snapshotSink) Cancel() error {
 
 // begin records that the completion of a snapshot begins, and returns the end of the former latest one.
 func (s *snapshotStore) begin(end uint64) (former uint64, err error) {
-	if err = s.superseded(end); err != nil {
-		return 0, err
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	former = s.latest
-	s.latest = max(former, end)
+	if err = s.checkLatest(end); err != nil {
+		return 0, err
+	}
+	former, s.latest = s.latest, end
 	return former, nil
 }
 
@@ -213,6 +212,11 @@ func (s *snapshotStore) failed(end, former uint64) {
 func (s *snapshotStore) superseded(end uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.checkLatest(end)
+}
+
+// checkLatest is superseded. The caller holds mu.
+func (s *snapshotStore) checkLatest(end uint64) error {
 	if end < s.latest {
 		return fmt.Errorf("a snapshot up to entry %d is superseded: the node has one up to entry %d", end, s.latest)
 	}

@@ -2,12 +2,14 @@ package dispatch_test
 
 import (
 	"encoding/binary"
+	"errors"
 	"math/rand/v2"
 	"testing"
 	"time"
 
 	"holdfast/learner/tree/dispatch"
 	"holdfast/learner/tree/pending"
+	"holdfast/session"
 	"holdfast/tree"
 	"holdfast/tree/store"
 	"holdfast/watch"
@@ -219,4 +221,98 @@ func TestAPassedReadGrows(t *testing.T) {
 	}
 	w.applySent()
 	w.shows(w.pass())
+}
+
+// A read that another session's write has made larger is refused when the connection has no memory for it, as of the
+// tree that it would show: stamps do not fall.
+func TestARefusedPassedReadKeepsTheOrder(t *testing.T) {
+	limits := dispatch.DefaultLimits()
+	limits.Unsent = 90_000
+	w := newKeptWorld(t, limits)
+	w.write(1)
+	w.applySent()
+	w.pass()
+	w.write(1)
+	w.read(getA)
+	w.write(1)
+	for range 8 {
+		if _, err := w.l.Read(w.c, dispatch.Read{Key: 1, Query: tree.Query{Kind: tree.GetACL, Path: "/a"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.sent[0].Body = make([]byte, 40_000) // what the entry has then, as if another session had set it
+	w.applySent()
+	answers := w.pass()
+	newest, refused := tree.Stamp(0), 0
+	for _, a := range answers {
+		if a.Stamp < newest {
+			t.Errorf("an answer as of %v follows one as of %v", a.Stamp, newest)
+		}
+		newest = max(newest, a.Stamp)
+		if errors.Is(a.Err, session.ErrLagging) {
+			refused++
+		}
+	}
+	if refused != 1 {
+		t.Errorf("%d reads are refused, want 1", refused)
+	}
+}
+
+// A passed read shows the time that an entry has left as of the newest state, also after a long time without entries.
+func TestAPassedReadShowsTheTimeLeft(t *testing.T) {
+	w := newKeptWorld(t, dispatch.DefaultLimits())
+	w.write(1)
+	w.applySent()
+	w.pass()
+	w.write(1)
+	w.read(tree.Query{Kind: tree.GetStat, Path: "/b"})
+	w.write(1)
+	const now, ttl = time.Hour, 10 * time.Second
+	w.index++
+	var changes []tree.Change
+	var wrote []pending.Outcome
+	for i, op := range []tree.Op{
+		tree.Create{Path: "/b", Kind: tree.Expiring, TTL: ttl}, tree.Set{Path: "/a", Version: tree.Any},
+	} {
+		at := store.At{Stamp: tree.StampAt(w.index, i+1), L: now, Principals: root}
+		one := pending.Outcome{Session: 1, Attachment: 1, Number: uint64(i + 2), At: at.Stamp, Result: result(at.Stamp)}
+		if w.sent[i].ReadsBefore {
+			one.Before = w.tree.Freeze()
+		}
+		_, more := w.tree.Do(at, tree.Transaction{Then: []tree.Op{op}})
+		changes, wrote = append(changes, more...), append(wrote, one)
+	}
+	state := w.published()
+	state.Clock = now
+	w.hub.Applied(state, changes, wrote)
+	answers := w.pass()
+	if len(answers) != 3 || !answers[1].Read.Exists || answers[1].Read.Stat.Remaining != ttl {
+		t.Errorf("got %+v, want an entry with %v left", answers[min(1, len(answers)-1)].Read, ttl)
+	}
+}
+
+// A snapshot that replaces the state replaces the kept trees too.
+func TestARestoreKeepsNoTree(t *testing.T) {
+	w := newKeptWorld(t, dispatch.DefaultLimits())
+	w.write(1)
+	w.read(getA)
+	w.write(1)
+	w.applySent()
+	if n := w.hub.KeptTrees(); n != 1 {
+		t.Fatalf("%d trees are kept, want 1", n)
+	}
+	w.index++
+	w.hub.Restored(w.published())
+	if n := w.hub.KeptTrees(); n != 0 {
+		t.Errorf("%d trees are kept after a restore", n)
+	}
+	refused := 0
+	for _, a := range w.pass() {
+		if errors.Is(a.Err, session.ErrLagging) {
+			refused++
+		}
+	}
+	if refused != 1 || w.hub.ReservedTrees() != 0 {
+		t.Errorf("%d reads are refused, want 1; %d trees are reserved", refused, w.hub.ReservedTrees())
+	}
 }
