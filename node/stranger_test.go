@@ -339,7 +339,7 @@ func TestAGarbageSnapshotIsRefused(t *testing.T) {
 				"nothing":             {own[0].Index + 1000, "", "snapshot refused"},
 				"cut short":           {own[0].Index + 1000, string(valid[:len(valid)-1]), "snapshot refused"},
 				"one byte more":       {own[0].Index + 1000, string(valid) + "x", "snapshot refused"},
-				"of an earlier index": {1, string(valid), "is superseded: the node has one up to entry "},
+				"of an earlier index": {1, string(valid), "is superseded by the snapshot up to entry "},
 			} {
 				if err = send(tt.index, tt.data); err == nil || !strings.Contains(err.Error(), tt.words) {
 					t.Errorf("%s: %v", name, err)

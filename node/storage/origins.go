@@ -218,7 +218,7 @@ func (s *snapshotStore) superseded(end uint64) error {
 // checkLatest is superseded. The caller holds mu.
 func (s *snapshotStore) checkLatest(end uint64) error {
 	if end < s.latest {
-		return fmt.Errorf("a snapshot up to entry %d is superseded: the node has one up to entry %d", end, s.latest)
+		return fmt.Errorf("a snapshot up to entry %d is superseded by the snapshot up to entry %d", end, s.latest)
 	}
 	return nil
 }
