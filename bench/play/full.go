@@ -13,11 +13,14 @@ import (
 const (
 	// crowded is how many sessions a connection has in this work; a node accepts up to 100,000.
 	crowded = 80_000
-	// touchEvery is how often each connection touches its sessions after the leader's death. It bounds how exactly the
-	// time is known at which all are promised again.
-	touchEvery = time.Second
-	// resuming is how many sessions of a connection are moved at the same time, one with a message.
-	resuming = 2048
+	// touchEvery is how often each connection touches its sessions after the leader's death, as any client of sessions
+	// with this timeout does.
+	touchEvery = short / 4
+	// askEvery bounds how exactly the time is known at which all are promised again.
+	askEvery = 100 * time.Millisecond
+	// resuming is how many sessions of a connection are moved at the same time, one with a message: as many as the SDK
+	// has in flight, and less than a node accepts.
+	resuming = 512
 )
 
 // fullWork kills the leader of a cluster with 1,000,000 sessions of 10 s, a third at each node. It measures, once a
@@ -26,7 +29,7 @@ func fullWork() Work {
 	return fullWorkWith("full-leader-killed", "full", "a third of them to be moved", reattach)
 }
 
-// fullSinglyWork is fullWork with one session a message, 2,048 in flight.
+// fullSinglyWork is fullWork with one session a message, 512 in flight on each connection.
 func fullSinglyWork() Work {
 	return fullWorkWith("full-leader-killed-singly", "full_singly", "a third of them to be moved one by one",
 		singly(resuming))
@@ -89,7 +92,7 @@ func (f *full) leaderKilled(ctx context.Context) error {
 		return err
 	}
 	f.set(f.key+"_promised", time.Since(begin).Seconds())
-	kept = keep(ctx, f.conns, short/4)
+	kept = keep(ctx, f.conns, touchEvery)
 	defer kept.stop()
 	err = session.Sleep(ctx, 2*short) // whatever was to expire falsely has
 	f.set(f.key+"_expired", float64(f.expired.Load()))
@@ -107,7 +110,7 @@ func (f *full) open(ctx context.Context) error {
 	for _, c := range conns {
 		c.(system.Expirer).OnExpired(func(k int) { f.expired.Add(int64(k)) }) //nolint:errcheck // the work needs it
 	}
-	kept := keep(ctx, conns, short/4)
+	kept := keep(ctx, conns, touchEvery)
 	defer kept.stop()
 	held := make([]system.Session, n)
 	o, err := flood(ctx, n, flight, spread(conns, held, short))
@@ -196,7 +199,7 @@ func promised(ctx context.Context, conns []system.Conn, until time.Time) error {
 		//nolint:errcheck // the work needs it
 		conns[i].(system.Promiser).Promise(func(safe time.Duration, err error) {
 			if err == nil && !begin.Add(safe).After(until) {
-				err = &system.RefusedError{After: touchEvery / 10} // check again soon
+				err = &system.RefusedError{After: askEvery} // check again soon
 			}
 			done(err)
 		})

@@ -17,8 +17,9 @@ import (
 	"holdfast/transport/dial"
 )
 
-// unavailable is when a request comes back that a node could not serve and named no time for: it has no leader, say.
-const unavailable = 10 * time.Millisecond
+// unavailable is when a request comes back that a node could not serve and named no time for: it has no leader, say. It
+// is the SDK's mean wait.
+const unavailable = 25 * time.Millisecond
 
 // Held is a session of Holdfast, as a client of bare streams keeps it.
 type Held struct {
