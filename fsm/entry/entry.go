@@ -158,7 +158,7 @@ func (c Clocks) append(b []byte) []byte {
 
 // Decode decodes the payload of a Raft entry. It skips nothing and corrects nothing, because replicas that read an
 // entry differently would differ for ever. The error names the command and the field that Decode does not understand.
-// The commands share no memory with data.
+// The commands share memory with data, which must not change: a value of 1 MB is copied only into the tree.
 func Decode(data []byte) (Entry, error) {
 	switch {
 	case len(data) < FrameSize:

@@ -2,7 +2,6 @@ package entry
 
 import (
 	"fmt"
-	"slices"
 
 	"google.golang.org/protobuf/proto"
 
@@ -50,13 +49,14 @@ func TreeCommand(c session.Command) (session.TreeCommand, bool) {
 	}
 }
 
-// treeCommandFrom decodes a command of the tree from the bytes of a Command. It returns nil for other commands.
+// treeCommandFrom decodes a command of the tree from the bytes of a Command. It returns nil for other commands. The
+// command shares memory with the bytes.
 func treeCommandFrom(command []byte) (session.Command, error) {
 	kind := form.KindOf(command)
 	if kind == form.Other {
 		return nil, nil //nolint:nilnil // another command
 	}
-	as := session.TreeCommand{Encoded: slices.Clone(command), Weight: 1}
+	as := session.TreeCommand{Encoded: command, Weight: 1}
 	if err := checkTreeCommand(as); err != nil {
 		return nil, err
 	}

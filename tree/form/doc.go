@@ -7,7 +7,8 @@
 //
 // The functions that read are strict: a replica that guessed would differ from the others for ever. They refuse unknown
 // fields, fields in another order, and values out of bounds, with a [tree.FieldError]. The values that they return
-// share no memory with the input, and take no more memory than a constant times its length.
+// take no more memory than a constant times the input's length. Only the data of operations shares memory with the
+// input, because it may be large.
 //
 // Only [Lists] has state. The functions are safe for concurrent use.
 package form

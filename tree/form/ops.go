@@ -156,7 +156,7 @@ func readOps(r *fields.Reader, number protowire.Number, limit int) (ops []tree.O
 var opReaders = [...]func(m fields.Reader, path string) (op tree.Op, whole bool){
 	createField: readCreate,
 	setField: func(m fields.Reader, path string) (tree.Op, bool) {
-		op := tree.Set{Path: path, Data: readData(&m, 2), Version: readInt(&m, 3) - 1}
+		op := tree.Set{Path: path, Data: sharedData(&m, 2), Version: readInt(&m, 3) - 1}
 		return op, m.End()
 	},
 	deleteField: func(m fields.Reader, path string) (tree.Op, bool) {
@@ -195,7 +195,7 @@ func readOp(r *fields.Reader) tree.Op {
 
 func readCreate(m fields.Reader, path string) (tree.Op, bool) {
 	c := tree.Create{
-		Path: path, Sequential: m.Bool(2), Data: readData(&m, 3), Kind: tree.Kind(readByte(&m, 4)), Parents: m.Bool(5),
+		Path: path, Sequential: m.Bool(2), Data: sharedData(&m, 3), Kind: tree.Kind(readByte(&m, 4)), Parents: m.Bool(5),
 	}
 	life := m.Varint(6)
 	switch {

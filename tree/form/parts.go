@@ -49,6 +49,11 @@ func readText(r *fields.Reader, number protowire.Number) string {
 
 // readData reads bytes that may be null.
 func readData(r *fields.Reader, number protowire.Number) []byte {
+	return slices.Clone(sharedData(r, number))
+}
+
+// sharedData is readData without a copy: the bytes are the input's.
+func sharedData(r *fields.Reader, number protowire.Number) []byte {
 	b, ok := r.Bytes(number)
 	switch {
 	case !ok:
@@ -56,7 +61,7 @@ func readData(r *fields.Reader, number protowire.Number) []byte {
 	case len(b) == 0:
 		return []byte{}
 	}
-	return slices.Clone(b)
+	return b
 }
 
 // readByte reads a number of at most 8 bits.
