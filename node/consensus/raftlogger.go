@@ -2,11 +2,14 @@ package consensus
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
+
+	"holdfast/node/storage"
 )
 
 // linkInterval is the least time between two warnings about one node that is not reached.
@@ -73,6 +76,13 @@ func (l raftLogger) Error(message string, args ...any) {
 	// Another leader was elected, or another node has closed its connection: neither is a fault of this node.
 	case "peer has newer term, stopping replication", "failed to decode incoming command", "failed to flush response":
 		l.Debug(message, args...)
+	// The leader's snapshot was installed while this node wrote its own.
+	case "failed to take snapshot":
+		if strings.Contains(fmt.Sprint(args...), storage.Superseded) {
+			l.Debug(message, args...)
+			return
+		}
+		l.Logger.Error(message, args...)
 	default:
 		l.Logger.Error(message, args...)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
+	"holdfast/node/storage"
 	"holdfast/test/bubble"
 )
 
@@ -33,6 +34,7 @@ func TestALinkThatFailsFillsNoLog(t *testing.T) {
 		out.Reset()
 		l.Error("failed to appendEntries to", "peer", raft.Server{ID: "2", Address: "n2:7401"}, "error", "EOF")
 		l.Error("failed to take snapshot", "error", "disk full")
+		l.Error("failed to take snapshot", "error", "the snapshot up to entry 3 is "+storage.Superseded+" up to entry 5")
 		if got := out.String(); strings.Count(got, "[WARN]") != 1 || strings.Count(got, "[ERROR]") != 1 {
 			t.Errorf("another node, and this node's own disk:\n%s", got)
 		}

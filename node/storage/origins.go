@@ -208,6 +208,10 @@ func (s *snapshotStore) failed(end, former uint64) {
 	}
 }
 
+// Superseded is in the error of a snapshot that is refused because a later one is there, which is no fault. Raft's
+// library passes on the text of the error alone.
+const Superseded = "superseded by the snapshot"
+
 // superseded returns an error if the completion of a snapshot with a later end has begun.
 func (s *snapshotStore) superseded(end uint64) error {
 	s.mu.Lock()
@@ -218,7 +222,7 @@ func (s *snapshotStore) superseded(end uint64) error {
 // checkLatest is superseded. The caller holds mu.
 func (s *snapshotStore) checkLatest(end uint64) error {
 	if end < s.latest {
-		return fmt.Errorf("a snapshot up to entry %d is superseded by the snapshot up to entry %d", end, s.latest)
+		return fmt.Errorf("the snapshot up to entry %d is %s up to entry %d", end, Superseded, s.latest)
 	}
 	return nil
 }
