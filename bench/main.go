@@ -1,4 +1,4 @@
-// Bench plays the works of a session service against clusters of three servers on loopback: Holdfast, ZooKeeper and
+// Bench plays the works of a session service against clusters of servers on loopback: Holdfast, ZooKeeper and
 // etcd, in turns, and prints a table of medians. All servers have their default settings.
 //
 //	make bench-peers                               everything, three runs each

@@ -33,6 +33,7 @@ func parse(args []string, errs io.Writer) (options, error) {
 			"ZooKeeper through that client, for locks; etcd. Peers that are not installed are left out")
 	flags.IntVar(&o.runs, "runs", 3, "plays of each work with each system")
 	flags.Float64Var(&o.how.Scale, "scale", 1, "multiplies numbers of sessions and requests")
+	flags.IntVar(&o.how.Size, "servers", 3, "servers of a cluster")
 	flags.IntVar(&o.how.Sessions, "sessions", 1_000_000, "sessions of the work full-leader-killed")
 	of := &o.how.Trouble
 	of.Grace = 5 * time.Second
@@ -54,8 +55,8 @@ func parse(args []string, errs io.Writer) (options, error) {
 	if of.Length <= 0 || of.Clusters < 1 || of.Loops < 0 || of.Stop <= 0 || of.Every <= 0 {
 		return o, errors.New("-for, -clusters, -stop and -every above 0, and -loops not below")
 	}
-	if flags.NArg() > 0 || o.runs < 1 || o.how.Scale <= 0 || o.how.Sessions < 1 {
-		return o, errors.New("no arguments, and at least one run, a scale above 0 and one session")
+	if flags.NArg() > 0 || o.runs < 1 || o.how.Scale <= 0 || o.how.Sessions < 1 || o.how.Size < 2 {
+		return o, errors.New("no arguments, and at least one run, a scale above 0, one session and two servers")
 	}
 	o.how.Log = func(format string, args ...any) { _, _ = fmt.Fprintf(errs, format+"\n", args...) }
 	return o, nil

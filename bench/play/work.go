@@ -57,6 +57,8 @@ type Work struct {
 type Options struct {
 	// Scale multiplies the numbers of sessions and requests; 1 is as documented.
 	Scale float64
+	// Size is how many servers a cluster has.
+	Size int
 	// Sessions is how many there are when the leader of a full cluster is killed, at the scale of 1.
 	Sessions int
 	// Trouble is that of the work needless.
@@ -102,7 +104,7 @@ func (w Work) Play(ctx context.Context, of system.System, dir string, o Options)
 	}
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
-	cluster, err := of.Start(ctx, dir)
+	cluster, err := of.Start(ctx, dir, o.Size)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +114,7 @@ func (w Work) Play(ctx context.Context, of system.System, dir string, o Options)
 	}
 	s := &stage{Cluster: cluster, Options: o, dir: dir, figures: map[string]float64{}}
 	s.more = func(ctx context.Context, name string) (system.Cluster, error) {
-		return of.Start(ctx, filepath.Join(dir, name))
+		return of.Start(ctx, filepath.Join(dir, name), o.Size)
 	}
 	if err := w.play(ctx, s); err != nil {
 		if ctx.Err() != nil {
@@ -152,6 +154,6 @@ func All() []Work {
 		resumeWork(), singleMoveWork(), fullWork(), fullSinglyWork(), usualWork(), stormWork(), touchWork(), followerWork(),
 		newestWork(), createWork(), readWork(), mixedWork(), valueWork(), snapshotWork(), eventWork(),
 		ephemeralWork(), lockWork(), lockQueueWork(), needlessWork(), zooRequestWork(), zooConnectWork(), zooIdleWork(),
-		zooLeaderWork(), zooNodeWork(), zooExpiryWork(),
+		zooLeaderWork(), zooNodeWork(), zooExpiryWork(), growthSessionWork(), growthEntryWork(),
 	}
 }

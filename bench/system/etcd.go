@@ -25,8 +25,8 @@ type Etcd struct {
 // Name is that of the column.
 func (Etcd) Name() string { return "etcd" }
 
-// Start starts three servers.
-func (e Etcd) Start(ctx context.Context, dir string) (Cluster, error) {
+// Start starts the servers.
+func (e Etcd) Start(ctx context.Context, dir string, size int) (Cluster, error) {
 	program, err := filepath.Abs(e.Program)
 	if err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func (e Etcd) Start(ctx context.Context, dir string) (Cluster, error) {
 		members = append(members, fmt.Sprintf("n%d=http://%s", i+1, at[2*i+1]))
 	}
 	c := &etcdCluster{program: program, conns: map[int]*grpc.ClientConn{}}
-	if c.servers, err = start(dir, func(i int, own string) (proc.Spec, error) {
+	if c.servers, err = start(dir, size, func(i int, own string) (proc.Spec, error) {
 		url, peer := "http://"+at[2*i], "http://"+at[2*i+1]
 		c.addresses = append(c.addresses, at[2*i])
 		return proc.Spec{Name: "etcd", Dir: own, Args: []string{
@@ -52,7 +52,8 @@ func (e Etcd) Start(ctx context.Context, dir string) (Cluster, error) {
 	}); err != nil {
 		return nil, err
 	}
-	return c, c.serve(ctx, c.healthy)
+	c.healthy = c.serves
+	return c, c.serve(ctx)
 }
 
 // etcdCluster is a cluster of etcd.
@@ -65,7 +66,7 @@ type etcdCluster struct {
 	conns map[int]*grpc.ClientConn
 }
 
-func (c *etcdCluster) healthy(ctx context.Context) error {
+func (c *etcdCluster) serves(ctx context.Context) error {
 	for _, a := range c.addresses {
 		if _, err := get(ctx, "http://"+a+"/health"); err != nil {
 			return err
@@ -89,7 +90,7 @@ func (c *etcdCluster) conn(i int) (*grpc.ClientConn, error) {
 
 // Leader asks the servers.
 func (c *etcdCluster) Leader(ctx context.Context) (int, error) {
-	for i := range size {
+	for i := range c.addresses {
 		conn, err := c.conn(i)
 		if err != nil {
 			return 0, err

@@ -39,13 +39,13 @@ type Holdfast struct {
 // Name is that of the column.
 func (h Holdfast) Name() string { return h.Column }
 
-// Start starts three nodes.
-func (h Holdfast) Start(ctx context.Context, dir string) (Cluster, error) {
-	return h.start(ctx, dir, nil)
+// Start starts the nodes.
+func (h Holdfast) Start(ctx context.Context, dir string, size int) (Cluster, error) {
+	return h.start(ctx, dir, size, nil)
 }
 
-// start starts three nodes. more returns the arguments that the i-th has besides its own, if it is not nil.
-func (h Holdfast) start(ctx context.Context, dir string, more func(n *nodes, i int) []string) (*nodes, error) {
+// start starts the nodes. more returns the arguments that the i-th has besides its own, if it is not nil.
+func (h Holdfast) start(ctx context.Context, dir string, size int, more func(n *nodes, i int) []string) (*nodes, error) {
 	program, err := filepath.Abs(h.Node)
 	if err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func (h Holdfast) start(ctx context.Context, dir string, more func(n *nodes, i i
 		return nil, err
 	}
 	n := &nodes{ports: at, conns: map[int]*grpc.ClientConn{}}
-	if n.servers, err = start(dir, func(i int, own string) (proc.Spec, error) {
+	if n.servers, err = start(dir, size, func(i int, own string) (proc.Spec, error) {
 		args := []string{
 			program, "run", "--node", fmt.Sprint(i + 1), "--data-dir", filepath.Join(own, "data"),
 			"--peers", n.peers(), "--log-level", "warn", "--client-listen", n.address(i, clients),
@@ -69,7 +69,8 @@ func (h Holdfast) start(ctx context.Context, dir string, more func(n *nodes, i i
 	}); err != nil {
 		return nil, err
 	}
-	if err := n.serve(ctx, n.healthy); err != nil {
+	n.healthy = n.serves
+	if err := n.serve(ctx); err != nil {
 		return nil, err
 	}
 	return n, nil
@@ -84,12 +85,14 @@ type nodes struct {
 	conns map[int]*grpc.ClientConn
 }
 
+func (n *nodes) size() int { return len(n.ports) / perNode }
+
 func (n *nodes) address(i, port int) string { return n.ports[i*perNode+port] }
 
 // endpoints are the client ports of all nodes.
 func (n *nodes) endpoints() []string {
 	var all []string
-	for i := range size {
+	for i := range n.size() {
 		all = append(all, n.address(i, clients))
 	}
 	return all
@@ -98,16 +101,16 @@ func (n *nodes) endpoints() []string {
 // peers is the setting of that name.
 func (n *nodes) peers() string {
 	var all []string
-	for i := range size {
+	for i := range n.size() {
 		port := func(p int) string { return n.address(i, p)[strings.LastIndexByte(n.address(i, p), ':'):] }
 		all = append(all, fmt.Sprintf("%d=127.0.0.1%s%s@%s", i+1, port(raft), port(peers), n.address(i, clients)))
 	}
 	return strings.Join(all, ",")
 }
 
-// healthy returns nil once all nodes are ready.
-func (n *nodes) healthy(ctx context.Context) error {
-	for i := range size {
+// serves returns nil once all nodes are ready.
+func (n *nodes) serves(ctx context.Context) error {
+	for i := range n.size() {
 		if _, err := get(ctx, "http://"+n.address(i, operators)+"/healthz"); err != nil {
 			return err
 		}
@@ -118,7 +121,7 @@ func (n *nodes) healthy(ctx context.Context) error {
 // Leader asks the nodes.
 func (n *nodes) Leader(ctx context.Context) (int, error) {
 	var failed error
-	for i := range size {
+	for i := range n.size() {
 		status, err := n.status(ctx, i)
 		if err == nil && status.GetRole() == holdfastv1.Role_ROLE_LEADER {
 			return i, nil
@@ -132,7 +135,7 @@ func (n *nodes) Leader(ctx context.Context) (int, error) {
 func (n *nodes) Term(ctx context.Context) (newest uint64, err error) {
 	answered := false
 	var failed error
-	for i := range size {
+	for i := range n.size() {
 		status, err := n.status(ctx, i)
 		answered = answered || err == nil
 		newest, failed = max(newest, status.GetTerm()), errors.Join(failed, err)
@@ -168,7 +171,7 @@ func (n *nodes) Connect(ctx context.Context, server int) (Conn, error) {
 // Live reads the nodes' metrics.
 func (n *nodes) Live(ctx context.Context) (int64, error) {
 	var urls []string
-	for i := range size {
+	for i := range n.size() {
 		urls = append(urls, "http://"+n.address(i, operators)+"/metrics")
 	}
 	return liveHeaps(ctx, urls)

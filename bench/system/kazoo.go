@@ -22,9 +22,9 @@ type Kazoo struct{ ZooKeeper }
 // Name is that of the column.
 func (Kazoo) Name() string { return "ZooKeeper, kazoo" }
 
-// Start starts three servers.
-func (k Kazoo) Start(ctx context.Context, dir string) (Cluster, error) {
-	c, err := k.ZooKeeper.Start(ctx, dir)
+// Start starts the servers.
+func (k Kazoo) Start(ctx context.Context, dir string, size int) (Cluster, error) {
+	c, err := k.ZooKeeper.Start(ctx, dir, size)
 	if err != nil {
 		return nil, err
 	}

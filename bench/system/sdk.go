@@ -16,9 +16,9 @@ type SDK struct{ Holdfast }
 // Name is that of the column.
 func (s SDK) Name() string { return s.Column + " SDK" }
 
-// Start starts three nodes.
-func (s SDK) Start(ctx context.Context, dir string) (Cluster, error) {
-	n, err := s.start(ctx, dir, nil)
+// Start starts the nodes.
+func (s SDK) Start(ctx context.Context, dir string, size int) (Cluster, error) {
+	n, err := s.start(ctx, dir, size, nil)
 	if err != nil {
 		return nil, err
 	}

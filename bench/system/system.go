@@ -1,4 +1,4 @@
-// Package system runs clusters of three servers on loopback, of Holdfast and of its peers, and speaks to them as
+// Package system runs clusters of servers on loopback, of Holdfast and of its peers, and speaks to them as
 // clients do. All servers have their default settings, data directories of their own, and real syncs.
 package system
 
@@ -14,8 +14,6 @@ import (
 )
 
 const (
-	// size is the number of servers of a cluster.
-	size = 3
 	// startWait bounds the time from the start of the servers until they serve.
 	startWait = 60 * time.Second
 	// requestWait bounds one request of a client, and one attempt to connect.
@@ -38,14 +36,16 @@ func (e *RefusedError) Error() string { return fmt.Sprintf("refused for %s", e.A
 type System interface {
 	// Name is that of a column of the results.
 	Name() string
-	// Start starts three servers with their data below dir, and returns once they serve.
-	Start(ctx context.Context, dir string) (Cluster, error)
+	// Start starts size servers with their data below dir, and returns once they serve.
+	Start(ctx context.Context, dir string, size int) (Cluster, error)
 }
 
-// Cluster are three servers.
+// Cluster are servers of one system.
 type Cluster interface {
-	// Servers are the three processes, in the order in which other methods count them, from 0.
+	// Servers are the processes, in the order in which other methods count them, from 0.
 	Servers() []*proc.Process
+	// Restart stops all servers in order, starts them on the same data, and returns once they serve.
+	Restart(ctx context.Context) error
 	// Leader asks the servers which of them leads.
 	Leader(ctx context.Context) (int, error)
 	// Connect connects a client to a server.
@@ -130,22 +130,36 @@ type Toucher interface {
 }
 
 // servers are the processes of a cluster.
-type servers []*proc.Process
+type servers struct {
+	all []*proc.Process
+	// healthy returns nil once all serve. The cluster sets it.
+	healthy func(context.Context) error
+}
 
-func (s servers) Servers() []*proc.Process { return s }
+func (s *servers) Servers() []*proc.Process { return s.all }
 
-func (s servers) Stop() {
+func (s *servers) Stop() {
 	stopped := make(chan struct{})
-	for _, p := range s {
+	for _, p := range s.all {
 		go func() { p.Stop(); stopped <- struct{}{} }()
 	}
-	for range s {
+	for range s.all {
 		<-stopped
 	}
 }
 
-// start starts three servers. On an error none is left.
-func start(dir string, spec func(i int, dir string) (proc.Spec, error)) (servers, error) {
+func (s *servers) Restart(ctx context.Context) error {
+	s.Stop()
+	for _, p := range s.all {
+		if err := p.Restart(); err != nil {
+			return err
+		}
+	}
+	return s.serve(ctx)
+}
+
+// start starts size servers. On an error none is left.
+func start(dir string, size int, spec func(i int, dir string) (proc.Spec, error)) (servers, error) {
 	var all servers
 	for i := range size {
 		own := filepath.Join(dir, fmt.Sprintf("n%d", i+1))
@@ -160,21 +174,21 @@ func start(dir string, spec func(i int, dir string) (proc.Spec, error)) (servers
 		}
 		if err != nil {
 			all.Stop()
-			return nil, err
+			return servers{}, err
 		}
-		all = append(all, p)
+		all.all = append(all.all, p)
 	}
 	return all, nil
 }
 
-// serve waits until serves returns nil. On an error no server is left, and the error has the end of a server's log.
-func (s servers) serve(ctx context.Context, serves func(context.Context) error) error {
+// serve waits until all servers serve. On an error no server is left, and the error has the end of a server's log.
+func (s *servers) serve(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startWait)
 	defer cancel()
-	err := proc.Until(ctx, 50*time.Millisecond, serves)
+	err := proc.Until(ctx, 50*time.Millisecond, s.healthy)
 	if err != nil {
 		s.Stop()
-		return fmt.Errorf("start: %w\n%s", err, tail(s[0].Log()))
+		return fmt.Errorf("start: %w\n%s", err, tail(s.all[0].Log()))
 	}
 	return nil
 }

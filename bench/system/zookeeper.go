@@ -30,8 +30,8 @@ type ZooKeeper struct {
 // Name is that of the column.
 func (ZooKeeper) Name() string { return "ZooKeeper" }
 
-// Start starts three servers.
-func (z ZooKeeper) Start(ctx context.Context, dir string) (Cluster, error) {
+// Start starts the servers.
+func (z ZooKeeper) Start(ctx context.Context, dir string, size int) (Cluster, error) {
 	at, err := loopback.Own(size * zooPorts)
 	if err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func (z ZooKeeper) Start(ctx context.Context, dir string) (Cluster, error) {
 	for i := range size {
 		c.addresses = append(c.addresses, at[i*zooPorts])
 	}
-	if c.servers, err = start(dir, func(i int, own string) (proc.Spec, error) {
+	if c.servers, err = start(dir, size, func(i int, own string) (proc.Spec, error) {
 		return proc.Spec{Name: "zookeeper", Dir: own, Args: []string{
 			"java", "-Xmx1000m", "-cp", z.Jar, "org.apache.zookeeper.server.quorum.QuorumPeerMain",
 			filepath.Join(own, "zoo.cfg"),
@@ -48,7 +48,8 @@ func (z ZooKeeper) Start(ctx context.Context, dir string) (Cluster, error) {
 	}); err != nil {
 		return nil, err
 	}
-	return c, c.serve(ctx, c.healthy)
+	c.healthy = c.serves
+	return c, c.serve(ctx)
 }
 
 // configure writes the configuration of a server and its number.
@@ -61,7 +62,7 @@ func configure(dir string, i int, at []string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "tickTime=2000\ninitLimit=10\nsyncLimit=5\ndataDir=%s\nclientPort=%s\nclientPortAddress=%s\n"+
 		"maxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=srvr\n", data, port, host)
-	for j := range size {
+	for j := range len(at) / zooPorts {
 		_, election, err := net.SplitHostPort(at[j*zooPorts+2])
 		if err != nil {
 			return err
@@ -114,8 +115,8 @@ func (e *ensemble) report(ctx context.Context, i int) (string, error) {
 	return string(answer), err
 }
 
-func (e *ensemble) healthy(ctx context.Context) error {
-	for i := range size {
+func (e *ensemble) serves(ctx context.Context) error {
+	for i := range e.addresses {
 		if _, err := e.mode(ctx, i); err != nil {
 			return err
 		}
@@ -125,7 +126,7 @@ func (e *ensemble) healthy(ctx context.Context) error {
 
 // Leader asks the servers.
 func (e *ensemble) Leader(ctx context.Context) (int, error) {
-	for i := range size {
+	for i := range e.addresses {
 		if mode, err := e.mode(ctx, i); err == nil && mode == "leader" {
 			return i, nil
 		}
@@ -134,7 +135,7 @@ func (e *ensemble) Leader(ctx context.Context) (int, error) {
 }
 
 // Most is bounded by what this process may have open.
-func (*ensemble) Most() int { return zooMost() }
+func (e *ensemble) Most() int { return zooMost(len(e.all)) }
 
 // Connect makes a client whose sessions are at one server. Each session is a connection.
 func (e *ensemble) Connect(ctx context.Context, server int) (Conn, error) {
@@ -149,7 +150,7 @@ func (e *ensemble) Live(ctx context.Context) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, liveWait)
 	defer cancel()
 	var sum int64
-	for _, p := range e.servers {
+	for _, p := range e.all {
 		out, err := exec.CommandContext(ctx, "jcmd", strconv.Itoa(p.PID()), "GC.class_histogram").Output()
 		if err != nil {
 			return 0, err

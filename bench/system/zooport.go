@@ -28,9 +28,9 @@ type ZooPort struct{ Holdfast }
 // Name is that of the column.
 func (z ZooPort) Name() string { return z.Column + ", ZooKeeper's port" }
 
-// Start starts three nodes.
-func (z ZooPort) Start(ctx context.Context, dir string) (Cluster, error) {
-	n, err := z.start(ctx, dir, func(n *nodes, i int) []string {
+// Start starts the nodes.
+func (z ZooPort) Start(ctx context.Context, dir string, size int) (Cluster, error) {
+	n, err := z.start(ctx, dir, size, func(n *nodes, i int) []string {
 		return []string{"--zk-listen", n.address(i, zoo)}
 	})
 	if err != nil {
@@ -45,7 +45,7 @@ type zooNodes struct{ *nodes }
 // ZooAddresses are the nodes' ports.
 func (n *zooNodes) ZooAddresses() []string {
 	var all []string
-	for i := range size {
+	for i := range n.all {
 		all = append(all, n.address(i, zoo))
 	}
 	return all
@@ -65,10 +65,10 @@ func (n *zooNodes) Watchers(ctx context.Context, server, count int) ([]Watcher, 
 }
 
 // Most is bounded as that of ZooKeeper is.
-func (*zooNodes) Most() int { return zooMost() }
+func (n *zooNodes) Most() int { return zooMost(len(n.all)) }
 
 // zooMost is bounded by the files of this process, and by the ports of loopback: some 28,000 for each server.
-func zooMost() int {
+func zooMost(size int) int {
 	const spare, ports = 500, 25_000
 	return min(proc.Files()-spare, size*ports)
 }

@@ -23,6 +23,7 @@ const (
 
 // Process is a server. Its output goes to a file. It dies with this process.
 type Process struct {
+	spec  Spec
 	cmd   *exec.Cmd
 	log   *os.File
 	ended chan struct{}
@@ -42,19 +43,40 @@ func Start(s Spec) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
+	p := &Process{spec: s}
+	if err = p.run(log); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Restart starts a process that has ended once more. Its output goes on in the same file.
+func (p *Process) Restart() error {
+	<-p.ended
+	log, err := os.OpenFile(p.Log(), os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return err
+	}
+	return p.run(log)
+}
+
+// run starts the process with its output to log.
+func (p *Process) run(log *os.File) error {
+	s := p.spec
 	cmd := exec.Command(s.Args[0], s.Args[1:]...) //nolint:noctx // Stop ends it
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = s.Dir, append(os.Environ(), s.Env...), log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
-		return nil, errors.Join(fmt.Errorf("start %s: %w", s.Name, err), log.Close())
+		return errors.Join(fmt.Errorf("start %s: %w", s.Name, err), log.Close())
 	}
-	p := &Process{cmd: cmd, log: log, ended: make(chan struct{})}
+	ended := make(chan struct{})
+	p.cmd, p.log, p.ended = cmd, log, ended
 	go func() {
-		defer close(p.ended)
+		defer close(ended)
 		_ = cmd.Wait()
 		_ = log.Close()
 	}()
-	return p, nil
+	return nil
 }
 
 // PID is the number of the process.
