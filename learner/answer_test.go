@@ -1,7 +1,10 @@
 package learner
 
 import (
+	"cmp"
 	"math"
+	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -204,4 +207,24 @@ func TestS1TheLogOfAnswers(t *testing.T) {
 	newest := uint64(4 + maxUnconfirmed)
 	expect(math.MaxUint64, 0,
 		confirmedAnswers{confirmed: answered{newest, 10 * newest, time.Duration(newest)}, processed: 10 * newest})
+}
+
+// R2: an answer's touches are in the order of their ids, whichever bytes of the ids differ.
+func TestTouchesAreSortedById(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	var spare []session.Touch
+	for _, bits := range []session.ID{0, 0xff, 0xff00ff, 0xff << 56, 1<<48 - 1, math.MaxUint64} {
+		for _, n := range []int{0, 1, 2, 1000} {
+			touches := make([]session.Touch, n)
+			for i := range touches {
+				touches[i] = session.Touch{ID: 5<<56 ^ session.ID(r.Uint64())&bits, Age: time.Duration(i)}
+			}
+			want := slices.Clone(touches)
+			slices.SortStableFunc(want, func(a, b session.Touch) int { return cmp.Compare(a.ID, b.ID) })
+			var got []session.Touch
+			if got, spare = sortTouches(touches, spare); !slices.Equal(got, want) {
+				t.Errorf("%d touches with ids that differ in %x are in another order", n, uint64(bits))
+			}
+		}
+	}
 }
