@@ -33,14 +33,14 @@ type connectStream interface {
 
 // Connect serves the connection of one client process.
 //
-// The stream has three goroutines: the handler, which waits for the first reason to end; a reader; and a writer. The
-// reader serves touches itself, in order, because they are cheap. It starts the other requests in order, at most
-// StreamLimits.Requests at a time. The node calls back with each outcome, and the answer is queued. Only a request that
-// waits for something outside the log has a goroutine. Only the writer waits for the client. Unread messages are
-// queued, up to a number of messages, a number of bytes, and a time in which the client reads nothing. Beyond that the
-// stream ends with RESOURCE_EXHAUSTED and the name of the limit: "outgoing_messages", "outgoing_bytes" or
-// "outgoing_timeout". The stream also ends when too many bytes wait on its connection or its node. Its sessions stay
-// alive.
+// The stream has two goroutines, the handler, which waits for the first reason to end, and a reader; and a writer
+// while there is something to send. The reader serves touches itself, in order, because they are cheap. It starts the
+// other requests in order, at most StreamLimits.Requests at a time. The node calls back with each outcome, and the
+// answer is queued. Only a request that waits for something outside the log has a goroutine. Only the writer waits for
+// the client. Unread messages are queued, up to a number of messages, a number of bytes, and a time in which the
+// client reads nothing. Beyond that the stream ends with RESOURCE_EXHAUSTED and the name of the limit:
+// "outgoing_messages", "outgoing_bytes" or "outgoing_timeout". The stream also ends when too many bytes wait on its
+// connection or its node. Its sessions stay alive.
 func (s *sessionServer) Connect(stream holdfastv1.SessionService_ConnectServer) error {
 	return s.connect(stream)
 }
@@ -70,6 +70,10 @@ func (s *sessionServer) connect(stream connectStream) error {
 		}),
 	}
 	c.drainNotices.out = c.out
+	w := &writer{c: c, out: c.out, ended: make(chan error, 1)}
+	w.start = func() { s.port.Pump(func() { w.serve(ctx, stream.SendMsg) }) }
+	c.out.wake = w.wake
+	defer w.stop()
 	conn, err := s.service.Connect(c)
 	if err != nil {
 		return err
@@ -77,7 +81,7 @@ func (s *sessionServer) connect(stream connectStream) error {
 	c.conn = conn
 	defer c.presence.join(ctx, c, caller).Leave()
 	s.stats.streams.Add(1)
-	err = c.serve(ctx, stream)
+	err = c.serve(ctx, stream, w.ended)
 	cancel()
 	// The node keeps the connection, and thus the outbox, as long as a session exists that was opened through it.
 	c.out.drop()
@@ -141,12 +145,11 @@ func (c *connection) count(change int) {
 	}
 }
 
-// serve runs the stream's reader and writer, and returns why the stream ends. It returns nil when the client has closed
-// its side and all its requests are answered.
-func (c *connection) serve(ctx context.Context, stream connectStream) error {
-	read, written := make(chan error, 1), make(chan error, 1)
+// serve runs the stream's reader, and returns why the stream ends. written gets the result of the writer. It returns
+// nil when the client has closed its side and all its requests are answered.
+func (c *connection) serve(ctx context.Context, stream connectStream, written <-chan error) error {
+	read := make(chan error, 1)
 	c.server.port.Pump(func() { read <- c.read(ctx, stream) })
-	c.server.port.Pump(func() { written <- (&writer{c: c, out: c.out}).run(ctx, stream.SendMsg) })
 	ended, why := c.until(read, written)
 	if ended {
 		return why

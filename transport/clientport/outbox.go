@@ -46,8 +46,8 @@ type outbox struct {
 	readTimeout time.Duration
 	// state returns the node's state for the messages.
 	state func() session.NodeState
-	// wake signals new messages to the writer. It has a buffer of one.
-	wake chan struct{}
+	// wake signals new messages to the writer; nil for an outbox without a writer.
+	wake func()
 	// overflow is closed when the queue overflows.
 	overflow chan struct{}
 
@@ -82,8 +82,7 @@ type outgoing struct {
 // account. The queue overflows when the client reads no message for the duration of timeout.
 func newOutbox(limit int, account *port.Account, timeout time.Duration, state func() session.NodeState) *outbox {
 	return &outbox{
-		limit: limit, account: account, readTimeout: timeout, state: state, wake: make(chan struct{}, 1),
-		overflow: make(chan struct{}),
+		limit: limit, account: account, readTimeout: timeout, state: state, overflow: make(chan struct{}),
 	}
 }
 
@@ -251,9 +250,8 @@ func (o *outbox) grow(m *outgoing, bytes int) {
 
 // poke wakes the writer. It returns at once.
 func (o *outbox) poke() {
-	select {
-	case o.wake <- struct{}{}:
-	default:
+	if o.wake != nil {
+		o.wake()
 	}
 }
 

@@ -5,14 +5,12 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/test/bubble"
 	"holdfast/transport/internal/porttest"
 	"holdfast/transport/port"
 	"holdfast/transport/wire"
@@ -127,30 +125,68 @@ func TestTheWriterHoldsLittle(t *testing.T) {
 	}
 	all := o.bytes
 	stop := errors.New("stop")
-	err := (&writer{out: o}).run(t.Context(), func(any) error { return stop })
+	_, err := (&writer{out: o}).run(t.Context(), func(any) error { return stop })
 	if taken := all - o.bytes; !errors.Is(err, stop) || taken > 2*large {
 		t.Errorf("%v: %d bytes were taken to send one message", err, taken)
 	}
 }
 
-// A writer that waits keeps no message that it has sent.
+// A writer without a goroutine keeps no message that it has sent.
 func TestAnIdleWriterKeepsNothing(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		o := newOutbox(4096, new(port.Account), port.ReadTimeout, noState)
-		ended := make(chan error, 1)
-		go func() { ended <- (&writer{out: o}).run(t.Context(), func(any) error { return nil }) }()
-		before := heap()
-		const large = 5_000_000
-		o.jeopardy(time.Time{}, []string{strings.Repeat("n", large)})
-		synctest.Wait()
-		if kept := heap() - before; kept > large/2 || o.bytes != 0 {
-			t.Errorf("%d bytes are kept after all was sent, %d are counted", kept, o.bytes)
+	o := newOutbox(4096, new(port.Account), port.ReadTimeout, noState)
+	w, before := &writer{out: o}, heap()
+	const large = 5_000_000
+	o.jeopardy(time.Time{}, []string{strings.Repeat("n", large)})
+	if closed, err := w.run(t.Context(), func(any) error { return nil }); closed || err != nil {
+		t.Errorf("closed %t, %v", closed, err)
+	}
+	if kept := heap() - before; kept > large/2 || o.bytes != 0 {
+		t.Errorf("%d bytes are kept after all was sent, %d are counted", kept, o.bytes)
+	}
+	o.close()
+	if closed, err := w.run(t.Context(), func(any) error { return nil }); !closed || err != nil {
+		t.Errorf("closed %t, %v", closed, err)
+	}
+}
+
+// A goroutine runs while there is something to send, one at a time, and none after the end.
+func TestAWriterRunsOnDemand(t *testing.T) {
+	o := newOutbox(4096, new(port.Account), port.ReadTimeout, noState)
+	w, started := &writer{out: o, ended: make(chan error, 1)}, 0
+	w.start = func() { started++ }
+	o.wake = w.wake
+	serves := func(want int) {
+		t.Helper()
+		if started != want {
+			t.Errorf("%d goroutines were started, want %d", started, want)
 		}
-		o.close()
-		if err := <-ended; err != nil {
-			t.Error(err)
+		sent := 0
+		w.serve(t.Context(), func(any) error {
+			if sent++; sent == 1 {
+				o.jeopardyEnded() // is sent by the same goroutine
+			}
+			return nil
+		})
+		if sent != 2 {
+			t.Errorf("%d messages were sent, want 2", sent)
 		}
-	})
+	}
+	for n := range 2 {
+		o.jeopardyEnded()
+		serves(n + 1)
+	}
+	o.jeopardyEnded()
+	o.close()
+	w.serve(t.Context(), func(any) error { return nil })
+	w.wake()
+	if err := <-w.ended; err != nil || started != 3 {
+		t.Errorf("ended with %v after %d goroutines, want 3", err, started)
+	}
+	w.running = false
+	w.stop()
+	if w.wake(); started != 3 {
+		t.Error("a stopped writer started a goroutine")
+	}
 }
 
 // TestTheEndOfManySessionsFits: a client that reads late gets the ends of all its sessions, and its touch of all

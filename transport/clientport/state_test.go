@@ -201,7 +201,7 @@ func TestAStateIsMadeOnceABatch(t *testing.T) {
 	}
 	o.close()
 	n := 0
-	err := (&writer{out: o}).run(t.Context(), func(m any) error {
+	_, err := (&writer{out: o}).run(t.Context(), func(m any) error {
 		if wire.StateFrom(sent(m).GetState()) != state {
 			t.Errorf("message %d has no state", n)
 		}

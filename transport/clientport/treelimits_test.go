@@ -260,7 +260,7 @@ func TestWhatIsJoinedToOneMessage(t *testing.T) {
 		session.TreeMessage{Delivered: 1002}, session.TreeMessage{Lost: true, Delivered: 1003})
 	stop := errors.New("enough")
 	last, messages := uint64(0), 0
-	err := w.run(t.Context(), func(m any) error {
+	_, err := w.run(t.Context(), func(m any) error {
 		messages++
 		if got := part.delivered.Load(); got != last {
 			t.Errorf("told is %d before a message, want %d", got, last)

@@ -2,11 +2,26 @@ package clientport
 
 import (
 	"context"
+	"sync"
 	"time"
 )
 
-// writer sends the messages of one Connect stream: those of the outbox, and the node's items of the tree.
+// writer sends the messages of one Connect stream: those of the outbox, and the node's items of the tree. Its goroutine
+// runs while there is something to send, and the first message starts it: nearly all streams are quiet nearly all the
+// time, and the stack of a goroutine that waits costs 4 KiB.
 type writer struct {
+	// start starts a goroutine that calls serve; nil once stopped. guarded by mu
+	start func()
+	// ended gets the result of the last serve: nil once the queue is closed and all is sent, or the reason.
+	ended chan error
+
+	mu sync.Mutex
+	// running: the goroutine runs, or has ended for good. again: it must check for more. stopped: none starts any more.
+	// guarded by mu
+	running, again, stopped bool
+
+	// The rest belongs to the goroutine.
+
 	// c is nil for a writer with only an outbox.
 	c    *connection
 	out  *outbox
@@ -16,26 +31,61 @@ type writer struct {
 	tree treeWriter
 }
 
-// run sends until the queue is closed and empty, ctx ends, or send fails. It calls send with a [parcel].
-func (w *writer) run(ctx context.Context, send func(m any) error) error {
-	w.late = time.AfterFunc(w.out.readTimeout, w.out.stuck)
-	w.late.Stop()
+// wake signals that there may be something to send. It returns at once.
+func (w *writer) wake() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.stopped:
+	case w.running:
+		w.again = true
+	default:
+		w.running = true
+		w.start()
+	}
+}
+
+// stop lets no other goroutine start. It releases the stream: the node keeps the outbox, and thus the writer, longer.
+func (w *writer) stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stopped, w.start = true, nil
+}
+
+// serve sends until nothing is left. After an error, and once the queue is closed, the writer stays running: it sends
+// nothing more.
+func (w *writer) serve(ctx context.Context, send func(m any) error) {
 	for {
-		some, closed, err := w.step(ctx, send)
-		switch {
-		case err != nil:
-			return err
-		case some:
-			continue
-		case closed:
-			return nil
+		closed, err := w.run(ctx, send)
+		if closed || err != nil {
+			w.ended <- err
+			return
 		}
-		select {
-		case <-w.out.wake:
-		case <-ctx.Done():
-			return ctx.Err()
+		if w.rest() {
+			return
 		}
 	}
+}
+
+// rest reports whether the goroutine ends, because nothing is left to send.
+func (w *writer) rest() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.running, w.again = w.again, false
+	return !w.running
+}
+
+// run sends until nothing is left or send fails, and reports whether the queue is closed. It calls send with a
+// [parcel].
+func (w *writer) run(ctx context.Context, send func(m any) error) (closed bool, err error) {
+	if w.late == nil {
+		w.late = time.AfterFunc(w.out.readTimeout, w.out.stuck)
+		w.late.Stop()
+	}
+	for some := true; some && err == nil; {
+		some, closed, err = w.step(ctx, send)
+	}
+	return closed, err
 }
 
 // step sends some messages of the queue and some of the tree. It reports whether there were any, and whether the queue
