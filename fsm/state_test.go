@@ -84,7 +84,7 @@ func TestChangeOfAnEnd(t *testing.T) {
 	r.do(t, closing(1, s))
 	cert, _ := r.Certificate(s.ID)
 	if want := (session.Change{
-		Kind: session.Ended, Session: s, Certificate: cert, Stamp: tree.StampAt(2, 2),
+		Kind: session.Ended, Session: s, Certificate: &cert, Stamp: tree.StampAt(2, 2),
 	}); !reflect.DeepEqual(got, want) {
 		t.Errorf("change is %+v\nwant %+v", got, want)
 	}

@@ -172,8 +172,9 @@ func (s *step) close(c session.CloseSessions) []bool {
 		s.removeSession(&d, &r)
 		s.addCertificate(&cert)
 		closed[i] = true
+		ended := cert.Session()
 		s.changes = append(s.changes, session.Change{
-			Kind: session.Ended, Session: r.Session(), Certificate: cert.Session(), Stamp: s.stamp(),
+			Kind: session.Ended, Session: r.Session(), Certificate: &ended, Stamp: s.stamp(),
 		})
 	}
 	return closed

@@ -130,7 +130,7 @@ func (h *treeHistory) count(t *testing.T) {
 func (h *treeHistory) Applied(_, _ uint64, changes []session.Change) {
 	for _, c := range changes {
 		if c.Kind == session.Ended {
-			h.ended = append(h.ended, c.Certificate)
+			h.ended = append(h.ended, *c.Certificate)
 			if h.IntN(4) > 0 {
 				h.sessions = slices.DeleteFunc(h.sessions, func(o session.Session) bool { return o.ID == c.Session.ID })
 			}

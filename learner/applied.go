@@ -22,7 +22,7 @@ func (s *Server) Applied(index, _ uint64, changes []session.Change) {
 			// Other nodes serve most sessions. When this node begins to serve a session now, it looks the session up
 			// afterwards in the state, which then shows the entry.
 			if s.table.find(c.Session.ID) != nil {
-				s.end(ended, expired(&c.Certificate), c.Certificate)
+				s.end(ended, expired(c.Certificate), *c.Certificate)
 			}
 		}
 	}

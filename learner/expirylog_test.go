@@ -27,7 +27,7 @@ func (w *world) expire(id session.ID, silent time.Duration) {
 		Story: session.Story{Spec: session.Spec{Timeout: 10 * time.Second}, Silent: silent},
 	}
 	w.view.drop(c)
-	w.server.Applied(0, 1, []session.Change{{Kind: session.Ended, Session: session.Session{ID: id}, Certificate: c}})
+	w.server.Applied(0, 1, []session.Change{{Kind: session.Ended, Session: session.Session{ID: id}, Certificate: &c}})
 }
 
 // sharedLog is a log that a test reads while a node writes it.
@@ -89,7 +89,7 @@ func TestExpiriesAreLogged(t *testing.T) {
 
 		closed := session.Certificate{ID: 4, Cause: session.CauseClosed}
 		w.view.drop(closed)
-		w.server.Applied(0, 1, []session.Change{{Kind: session.Ended, Session: session.Session{ID: 4}, Certificate: closed}})
+		w.server.Applied(0, 1, []session.Change{{Kind: session.Ended, Session: session.Session{ID: 4}, Certificate: &closed}})
 		for id := session.ID(5); id < many+4; id++ {
 			w.expire(id, 0)
 		}

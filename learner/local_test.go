@@ -253,8 +253,12 @@ func TestLocalChangesAreReported(t *testing.T) {
 		cfg.LocalChanged = func(c session.Change) {
 			mu.Lock()
 			defer mu.Unlock()
+			var cause session.Cause
+			if c.Certificate != nil {
+				cause = c.Certificate.Cause
+			}
 			told = append(told, fmt.Sprintf("%d %v %d %v %v", c.Kind, c.Session.ID-firstLocal, c.Session.Attachment,
-				c.Session.Local, c.Certificate.Cause))
+				c.Session.Local, cause))
 		}
 		w := newWorldOf(t, cfg)
 		w.follow()

@@ -93,7 +93,7 @@ func TestM4ConnectionsHearOfMovesAndEnds(t *testing.T) {
 		ended := session.Certificate{ID: 2, Cause: session.CauseExpired}
 		w.view.drop(ended)
 		w.server.Applied(
-			0, 1, []session.Change{{Kind: session.Ended, Session: session.Session{ID: 2}, Certificate: ended}},
+			0, 1, []session.Change{{Kind: session.Ended, Session: session.Session{ID: 2}, Certificate: &ended}},
 		)
 		// A snapshot brings a state in which 3 has moved and 4 has ended.
 		w.view.put(session.Session{ID: 3, Owner: 2, Attachment: 11, Instance: 8})

@@ -209,7 +209,7 @@ func TestL8AListDuringAnUpgradeReadsTheLog(t *testing.T) {
 				s := w.global(r, 40)
 				c := session.Certificate{ID: s.ID, Cause: session.CauseClosed, Owner: 1}
 				w.view.drop(c)
-				w.server.Applied(9, 1, []session.Change{{Stamp: tree.StampAt(9, 1), Kind: session.Ended, Session: s, Certificate: c}})
+				w.server.Applied(9, 1, []session.Change{{Stamp: tree.StampAt(9, 1), Kind: session.Ended, Session: s, Certificate: &c}})
 				w.view.apply(9)
 				w.leader.reply(session.Reply{Seq: asked.Seq, Index: 9})
 				if p := <-pages; len(p.Sessions) != 0 {

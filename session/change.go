@@ -20,8 +20,8 @@ type Change struct {
 	Session Session
 	// Former is the session's previous instance, set on [Moved] only.
 	Former uint64
-	// Certificate is set on [Ended] only.
-	Certificate Certificate
+	// Certificate is set on [Ended] only. It is shared, and never changes.
+	Certificate *Certificate
 	// Stamp is the stamp of the change (D2 stamps). Moves of one command share a stamp.
 	Stamp tree.Stamp
 }

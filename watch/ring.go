@@ -3,7 +3,6 @@ package watch
 import (
 	"fmt"
 	"iter"
-	"slices"
 	"sort"
 	"sync/atomic"
 
@@ -19,12 +18,17 @@ func DefaultRingLimits() RingLimits { return RingLimits{Items: 262_144, Bytes: 6
 // ringChunks is the approximate number of chunks of a full ring. A ring drops its oldest items one chunk at a time.
 const ringChunks = 1024
 
+// spareChunks is the space for further chunks in a list of chunks, so that few new chunks copy the list. Up to the next
+// copy, the list may keep as many dropped chunks in memory.
+const spareChunks = ringChunks / 32
+
 // Ring holds the newest changes of a node, in the order of their stamps (V3 ring of changes).
 //
 // One goroutine writes: it calls Append and Reset. Any number of goroutines may read at the same time, and neither side
 // waits for the other. The items lie in chunks, which the writer fills once and never reuses. The writer stores a
-// chunk's count after its items, and replaces the list of chunks instead of modifying it. So a reader that has loaded a
-// list sees only complete items, and its list keeps them from being collected while the writer drops chunks.
+// chunk's count after its items, and writes to the memory of a list of chunks only behind the end of all lists that it
+// has stored. So a reader that has loaded a list sees only complete items, and its list keeps them from being collected
+// while the writer drops chunks.
 //
 // The writer appends the changes of an entry, or resets the ring, before it publishes the entry's root. So a reader
 // that loads the root first finds all changes up to that root, or learns that they are gone.
@@ -100,7 +104,10 @@ func (r *Ring[T]) add(list *ringList[T], item *T, index uint64) (fresh bool) {
 	n := len(list.chunks)
 	if n == 0 || int(list.chunks[n-1].used.Load()) == size {
 		fresh = true
-		list.chunks = append(list.chunks[:n:n], &ringChunk[T]{items: make([]T, size)})
+		if n == cap(list.chunks) {
+			list.chunks = append(make([]*ringChunk[T], 0, n+spareChunks), list.chunks...)
+		}
+		list.chunks = append(list.chunks, &ringChunk[T]{items: make([]T, size)})
 		n++
 	}
 	c := list.chunks[n-1]
@@ -132,7 +139,7 @@ func (r *Ring[T]) trim(list *ringList[T]) bool {
 	if drop == 0 {
 		return false
 	}
-	list.chunks = slices.Clone(list.chunks[drop:])
+	list.chunks = list.chunks[drop:]
 	return true
 }
 

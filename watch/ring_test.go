@@ -191,9 +191,8 @@ func TestRingRefusesDisorder(t *testing.T) {
 func TestSessionRing(t *testing.T) {
 	ring := watch.NewSessionRing(watch.RingLimits{Items: 100, Bytes: 3000}, 0)
 	for index := uint64(1); index <= 50; index++ {
-		ring.Append(index, watch.SessionChange{
-			Stamp:  tree.StampAt(index, 1),
-			Change: session.Change{Kind: session.Opened, Session: session.Session{ID: session.ID(index)}},
+		ring.Append(index, session.Change{
+			Stamp: tree.StampAt(index, 1), Kind: session.Opened, Session: session.Session{ID: session.ID(index)},
 		})
 	}
 	got, ok := ring.Range(tree.StampAt(45, 1), watch.End(50))

@@ -10,7 +10,8 @@ import (
 // Memory of an item in a ring besides its texts, in bytes.
 const (
 	changeBytes        = 64
-	sessionChangeBytes = 256
+	sessionChangeBytes = 192
+	certificateBytes   = 384
 )
 
 // TreeRing is a ring of changes of the tree. It finds the changes for given watches without a scan of all.
@@ -91,15 +92,14 @@ func (r *TreeRing) concerning(l *lastingWatches, after, through tree.Stamp) (ite
 	return r.rangeWith(keys, after, through)
 }
 
-// SessionChange is a change of a session, with its stamp.
-type SessionChange struct {
-	Stamp tree.Stamp
-	session.Change
-}
-
 // NewSessionRing returns a ring of changes of sessions. Sessions have their own ring: otherwise the moves after a
 // fail-over would push out the changes of the tree that resuming clients need (V3 ring of changes).
-func NewSessionRing(limits RingLimits, index uint64) *Ring[SessionChange] {
-	return NewRing(limits, index, func(c *SessionChange) tree.Stamp { return c.Stamp },
-		func(c *SessionChange) int { return sessionChangeBytes + int(c.Session.SpecBytes()) })
+func NewSessionRing(limits RingLimits, index uint64) *Ring[session.Change] {
+	return NewRing(limits, index, func(c *session.Change) tree.Stamp { return c.Stamp }, func(c *session.Change) int {
+		bytes := sessionChangeBytes + int(c.Session.SpecBytes())
+		if c.Certificate != nil {
+			bytes += certificateBytes
+		}
+		return bytes
+	})
 }

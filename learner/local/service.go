@@ -242,7 +242,7 @@ func (s *Service) Expire(now time.Duration) {
 // announce notifies the node and the connections of ended sessions.
 func (s *Service) announce(all []Ended) {
 	for _, e := range all {
-		s.node.Changed(session.Change{Kind: session.Ended, Session: e.Session, Certificate: e.Certificate})
+		s.node.Changed(session.Change{Kind: session.Ended, Session: e.Session, Certificate: &e.Certificate})
 		s.node.LogEnd(e.Conn, &e.Certificate)
 		if e.Conn != nil {
 			e.Conn.Gone(e.Certificate)

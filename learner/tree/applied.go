@@ -25,7 +25,7 @@ func (s *Service) AppliedSessions(index uint64, changes []session.Change) {
 		case session.Moved:
 			s.left(c.Session.ID, c.Session.Attachment, index, session.MovedTo(c.Session))
 		case session.Ended:
-			s.left(c.Session.ID, 0, index, &session.ExpiredError{Certificate: &c.Certificate})
+			s.left(c.Session.ID, 0, index, &session.ExpiredError{Certificate: c.Certificate})
 		}
 	}
 	s.hub.AppliedSessions(index, changes)

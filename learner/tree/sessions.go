@@ -115,9 +115,9 @@ func (t *sessionWatcher) begin() error {
 }
 
 // changes returns the changes since read, up to a stamp; false if the ring does not have all of them.
-func (t *sessionWatcher) changes(to tree.Stamp) (iter.Seq[*watch.SessionChange], bool) {
+func (t *sessionWatcher) changes(to tree.Stamp) (iter.Seq[*session.Change], bool) {
 	if to == t.read { // the ring may already have dropped this stamp for changes that are not shown yet
-		return func(func(*watch.SessionChange) bool) {}, true
+		return func(func(*session.Change) bool) {}, true
 	}
 	return t.service.hub.Sessions().Range(t.read, to)
 }
@@ -132,7 +132,7 @@ func (t *sessionWatcher) on() error {
 	}
 	var batch []session.SessionEvent
 	for c := range changes {
-		change := c.Change
+		change := *c
 		if batch = append(batch, session.SessionEvent{Stamp: c.Stamp, Change: &change}); len(batch) < maxSessionBatch {
 			continue
 		}

@@ -199,7 +199,7 @@ func (w *world) ends(id session.ID) {
 	w.index++
 	s, _ := w.node.Session(id)
 	w.writers.End(uint64(id))
-	w.change(session.Change{Kind: session.Ended, Session: s, Certificate: session.Certificate{ID: id}})
+	w.change(session.Change{Kind: session.Ended, Session: s, Certificate: &session.Certificate{ID: id}})
 	w.service.Applied(w.state(), nil, nil)
 }
 

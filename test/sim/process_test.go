@@ -346,7 +346,7 @@ func (p *process) applied(index, term uint64, changes []session.Change) {
 		case session.Moved:
 			e.Kind = history.AppliedMove
 		case session.Ended:
-			certificate := c.Certificate
+			certificate := *c.Certificate
 			e.Kind, e.Cause, e.Certificate = history.AppliedEnd, c.Certificate.Cause, &certificate
 			w.end(c.Session.ID)
 		}
@@ -377,7 +377,7 @@ func (p *process) local(c session.Change) {
 	case session.Moved:
 		e.Kind = history.LocalMoved
 	case session.Ended:
-		certificate := c.Certificate
+		certificate := *c.Certificate
 		e.Kind, e.Cause, e.Certificate = history.LocalEnded, c.Certificate.Cause, &certificate
 	}
 	p.note(e)

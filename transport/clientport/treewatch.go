@@ -164,7 +164,7 @@ func sessionEvent(t *session.SessionEvent) session.Event {
 	case session.Moved:
 		e.Moved = &t.Change.Session
 	case session.Ended:
-		e.Ended = &t.Change.Certificate
+		e.Ended = t.Change.Certificate
 	}
 	return e
 }

@@ -246,7 +246,7 @@ func TestWatchSessionsSendsChanges(t *testing.T) {
 				{
 					{Stamp: 10, Change: &session.Change{Kind: session.Opened, Session: grant}},
 					{Stamp: 11, Change: &session.Change{Kind: session.Moved, Session: grant}},
-					{Stamp: 12, Change: &session.Change{Kind: session.Ended, Session: ended, Certificate: certificate}},
+					{Stamp: 12, Change: &session.Change{Kind: session.Ended, Session: ended, Certificate: &certificate}},
 					{Stamp: 13},
 				},
 			} {

@@ -72,7 +72,7 @@ type served struct {
 // methods are safe for concurrent use.
 type Hub struct {
 	changes  *watch.TreeRing
-	sessions *watch.Ring[watch.SessionChange]
+	sessions *watch.Ring[session.Change]
 	results  *watch.Ring[outcome]
 	shown    atomic.Pointer[State]
 	// freed counts how often reads of the node could run again after a lack of memory (G9 answer bounds).
@@ -161,11 +161,7 @@ func (h *Hub) AppliedSessions(index uint64, changes []session.Change) {
 	if index <= h.shown.Load().Index {
 		return // see Applied
 	}
-	ring := make([]watch.SessionChange, len(changes))
-	for i, c := range changes {
-		ring[i] = watch.SessionChange{Stamp: c.Stamp, Change: c}
-	}
-	h.sessions.Append(index, ring...)
+	h.sessions.Append(index, changes...)
 }
 
 // Applied records an entry's changes of the tree, and the outcomes of its writes, each in the order of their stamps.
@@ -241,7 +237,7 @@ func (h *Hub) keep(own []outcome) {
 func (h *Hub) Shown() State { return *h.shown.Load() }
 
 // Sessions returns the ring of changes of sessions (V8 events need READ).
-func (h *Hub) Sessions() *watch.Ring[watch.SessionChange] { return h.sessions }
+func (h *Hub) Sessions() *watch.Ring[session.Change] { return h.sessions }
 
 // own returns the outcomes that dispatchers of this node answer (W4 answers from applied entries).
 func (h *Hub) own(index uint64, wrote []pending.Outcome) (own []outcome) {
