@@ -31,6 +31,9 @@ func receiveAnswers(t *testing.T, stream holdfastv1.SessionService_ConnectClient
 	n int,
 ) (all []*holdfastv1.ServerMessage, messages int) {
 	t.Helper()
+	if s, ok := stream.(*separate); ok {
+		stream = s.SessionService_ConnectClient
+	}
 	for len(all) < n {
 		m := receive(t, stream)
 		messages++
@@ -126,44 +129,36 @@ func TestABatchIsServedAsItsRequests(t *testing.T) {
 	})
 }
 
-// Answers are joined for a client that has sent a batch, and for no other: a client without an SDK may stay simple.
-func TestAnswersAreJoinedForClientsThatSendBatches(t *testing.T) {
+// Answers that wait together are joined, also for a client that sends its requests one by one.
+func TestAnswersAreJoined(t *testing.T) {
 	const n = 1000
-	for name, first := range map[string]*holdfastv1.ClientMessage{
-		"batches": batchMessage(touchMessage(1)), "single requests": touchMessage(1),
-	} {
-		t.Run(name, func(t *testing.T) {
-			bubble.Test(t, func(t *testing.T) {
-				service := newAsynchronous()
-				_, network, stop := clientPort(t, Config{Stream: StreamLimits{Requests: n}}, &service.fakeService)
-				defer stop()
-				stalled := newStall()
-				network.Cut = stalled.wrap
-				stream := connected(t, network)
-				send(t, stream, first)
-				receive(t, stream)
-				for seq := range uint64(n) {
-					send(t, stream, openMessage(seq+2))
-				}
-				asked := service.take()
-				stalled.hold()
-				for i, a := range asked {
-					a.done(porttest.Grant(session.ID(i+1)), nil)
-				}
-				stalled.release()
-				all, messages := receiveAnswers(t, stream, n)
-				for i, m := range all {
-					if m.GetOpened().GetSeq() != uint64(i+2) {
-						t.Fatalf("answer %d is %v", i, m)
-					}
-				}
-				if joined := messages < n/10; joined != (name == "batches") {
-					t.Errorf("%d answers came in %d messages", n, messages)
-				}
-				_ = stream.CloseSend()
-			})
-		})
-	}
+	bubble.Test(t, func(t *testing.T) {
+		service := newAsynchronous()
+		_, network, stop := clientPort(t, Config{Stream: StreamLimits{Requests: n}}, &service.fakeService)
+		defer stop()
+		stalled := newStall()
+		network.Cut = stalled.wrap
+		stream := connected(t, network)
+		for seq := range uint64(n) {
+			send(t, stream, openMessage(seq+1))
+		}
+		asked := service.take()
+		stalled.hold()
+		for i, a := range asked {
+			a.done(porttest.Grant(session.ID(i+1)), nil)
+		}
+		stalled.release()
+		all, messages := receiveAnswers(t, stream, n)
+		for i, m := range all {
+			if m.GetOpened().GetSeq() != uint64(i+1) {
+				t.Fatalf("answer %d is %v", i, m)
+			}
+		}
+		if messages > n/10 {
+			t.Errorf("%d answers came in %d messages", n, messages)
+		}
+		_ = stream.CloseSend()
+	})
 }
 
 // A bad batch is refused as a whole, by its field and limit. The stream continues.

@@ -267,7 +267,6 @@ func (c *connection) receive(ctx context.Context, m *holdfastv1.ClientMessage) e
 		c.serveOne(ctx, m)
 		return nil
 	}
-	c.out.joinAnswers()
 	requests := batch.GetRequests()
 	if err := wire.BatchOf(len(requests)); err != nil {
 		c.fail(0, err)

@@ -61,8 +61,6 @@ type outbox struct {
 	inBatch int
 	// sessions is the largest number of sessions that the stream has had at once. guarded by mu
 	sessions int
-	// joins says that one message may carry many answers. guarded by mu
-	joins bool
 	// space is closed when the queue has become shorter or closed; nil while no reader waits. guarded by mu
 	space chan struct{}
 	// closed says that the queue accepts no more messages, full why. guarded by mu
@@ -287,13 +285,6 @@ func (o *outbox) empty() {
 	o.signalSpace()
 }
 
-// joinAnswers permits messages with many answers: the client supports them, because it has sent a batch.
-func (o *outbox) joinAnswers() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.joins = true
-}
-
 // fits returns nil when n messages fit into the queue, when the queue is empty, and when it is closed; open says that
 // it is not closed. Otherwise shorter is closed once the queue has become shorter.
 func (o *outbox) fits(n int) (shorter <-chan struct{}, open bool) {
@@ -345,34 +336,20 @@ func (o *outbox) err() error {
 	return o.full
 }
 
-const (
-	// takeBatch is the largest number of messages that the writer takes at once, takeBytes the number of bytes after
-	// which it takes no more. Messages that are being sent count on the connection but no longer on the stream, so they
-	// must be few.
-	takeBatch = 16
-	takeBytes = 64 << 10
-	// joinBytes is the largest size of a joined message. A larger message goes alone, so that joining never makes a
-	// client receive larger messages.
-	joinBytes = 512 << 10
-)
+// joinBytes is the largest size of a joined message. A larger message goes alone, so that joining never makes a client
+// receive larger messages.
+const joinBytes = 512 << 10
 
-// nextBatch removes messages from the queue, and says whether to join them.
-func (o *outbox) nextBatch() (batch []outgoing, joined, closed bool) {
+// nextBatch removes the queued messages that fit into one message.
+func (o *outbox) nextBatch() (batch []outgoing, closed bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.account.Add(-o.inBatch) // the previous batch has been sent
 	o.inBatch = 0
-	limit := takeBatch
-	if o.joins {
-		limit = session.MaxBatch
-	}
 	n := 0
-	for ; n < min(len(o.queue), limit); n++ {
-		next := o.queue[n].bytes
-		if !o.joins && o.inBatch >= takeBytes || o.joins && n > 0 && o.inBatch+next > joinBytes {
-			break
-		}
-		o.inBatch += next
+	for n < min(len(o.queue), session.MaxBatch) && (n == 0 || o.inBatch+o.queue[n].bytes <= joinBytes) {
+		o.inBatch += o.queue[n].bytes
+		n++
 	}
 	o.bytes -= o.inBatch
 	batch, o.queue = o.queue[:n:n], o.queue[n:]
@@ -382,5 +359,5 @@ func (o *outbox) nextBatch() (batch []outgoing, joined, closed bool) {
 	if n > 0 {
 		o.signalSpace()
 	}
-	return batch, o.joins, o.closed
+	return batch, o.closed
 }

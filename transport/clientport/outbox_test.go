@@ -103,7 +103,7 @@ func TestSentMessagesAreGivenBack(t *testing.T) {
 		o.jeopardy(time.Time{}, []string{strings.Repeat("n", large)})
 	}
 	for len(o.queue) > 1 {
-		batch, _, _ := o.nextBatch()
+		batch, _ := o.nextBatch()
 		if len(batch) == 0 {
 			t.Fatal("no message is taken from a queue")
 		}

@@ -10,8 +10,6 @@ import (
 // parcel is a ServerMessage that encodes itself: one or several queued messages, with the node's state. It is a
 // [port.Appender].
 type parcel struct {
-	// joins says that the client accepts several messages in one.
-	joins bool
 	state session.NodeState
 	parts []outgoing
 	// sizes are the encoded sizes of the parts, inner is the size of all parts in an Answers.

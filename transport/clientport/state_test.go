@@ -191,12 +191,13 @@ func TestN4IndexOfMessagesIsReadAtTheSending(t *testing.T) {
 	})
 }
 
-// A batch makes the state once, however many messages it has.
-func TestAStateIsMadeOnceABatch(t *testing.T) {
+// A joined message has one state, however many messages it joins.
+func TestAStateIsMadeOnceAMessage(t *testing.T) {
+	const joined = 33
 	made := 0
 	state := porttest.StateOf(7)
-	o := newOutbox(100, new(port.Account), port.ReadTimeout, func() session.NodeState { made++; return state })
-	for range 2*takeBatch + 1 {
+	o := newOutbox(2*session.MaxBatch, new(port.Account), port.ReadTimeout, func() session.NodeState { made++; return state })
+	for range session.MaxBatch + joined {
 		o.jeopardyEnded()
 	}
 	o.close()
@@ -208,7 +209,7 @@ func TestAStateIsMadeOnceABatch(t *testing.T) {
 		n++
 		return nil
 	})
-	if err != nil || made != 3 || n != 2*takeBatch+1 {
+	if err != nil || made != 2 || n != 2 {
 		t.Errorf("%d states for %d messages, %v", made, n, err)
 	}
 }

@@ -249,7 +249,6 @@ func writing(t *testing.T, f *fakeTree) (*writer, *treePart) {
 func TestWhatIsJoinedToOneMessage(t *testing.T) {
 	f := &fakeTree{}
 	w, part := writing(t, f)
-	w.out.joinAnswers()
 	path := "/" + strings.Repeat("a", 1000)
 	for stamp := range tree.Stamp(1000) {
 		e := tree.Event{Stamp: stamp + 1, Path: path, Kind: tree.DataChanged}

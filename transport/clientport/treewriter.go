@@ -31,8 +31,8 @@ type treeWriter struct {
 // there were any. The rest stays with the node, which bounds it (V6 LOST, G9 answer bounds). When the queue is closed,
 // sendTree sends only held: all requests are answered then.
 //
-//nolint:revive // flag-parameters: both are the outbox's
-func (w *writer) sendTree(ctx context.Context, joined, closed bool, send func(m any) error) (bool, error) {
+//nolint:revive // flag-parameter: it is the outbox's
+func (w *writer) sendTree(ctx context.Context, closed bool, send func(m any) error) (bool, error) {
 	part := w.c.tree.get()
 	if part == nil {
 		return false, nil
@@ -46,7 +46,7 @@ func (w *writer) sendTree(ctx context.Context, joined, closed bool, send func(m 
 	}
 	w.c.network.Add(bytes)
 	defer w.c.network.Add(-bytes)
-	if err := w.send(ctx, w.tree.batch, joined, send); err != nil {
+	if err := w.send(ctx, w.tree.batch, send); err != nil {
 		return false, err
 	}
 	part.rise(delivered)

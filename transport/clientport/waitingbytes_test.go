@@ -356,7 +356,7 @@ func TestRequestsUnderWayCount(t *testing.T) {
 			if s.Stats().Failed > 0 {
 				refused++
 				if got := limitNamed(
-					wire.FailedError(receive(t, stream).GetFailed()),
+					wire.FailedError(receive(t, &separate{SessionService_ConnectClient: stream}).GetFailed()),
 				); got != "buffered_bytes_per_connection" {
 					t.Errorf("refused by %s", got)
 				}

@@ -1203,8 +1203,7 @@ func (*ServerMessage_Draining) isServerMessage_Message() {}
 
 func (*ServerMessage_DrainingEnded) isServerMessage_Message() {}
 
-// Answers is several messages in one, in order. Only the outer message has a state. A node sends Answers only on a
-// connection whose client has sent a Batch.
+// Answers is several messages in one, in order: those that wait together. Only the outer message has a state.
 type Answers struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Messages      []*ServerMessage       `protobuf:"bytes,1,rep,name=messages,proto3" json:"messages,omitempty"`
