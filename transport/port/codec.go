@@ -23,6 +23,12 @@ type Appender interface {
 	Append(b []byte) ([]byte, error)
 }
 
+// received is a message from a client, with its size on the wire.
+type received struct {
+	message proto.Message
+	bytes   int
+}
+
 // written is an Appender whose bytes count on the connection, like those of a [Reply].
 type written struct {
 	Appender

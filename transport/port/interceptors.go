@@ -87,7 +87,7 @@ func (p *Port) stream(srv any, s grpc.ServerStream, info *grpc.StreamServerInfo,
 	if err = c.err(); err != nil {
 		return err
 	}
-	s = measured{ServerStream: s, port: p, call: c}
+	s = &measured{ServerStream: s, port: p, call: c}
 	if wire.Ours(info.FullMethod) {
 		// Connect and Follow call SetBusy and SetIdle themselves.
 		if info.FullMethod != wire.ConnectMethod && info.FullMethod != wire.FollowMethod {
@@ -113,21 +113,23 @@ type measured struct {
 	grpc.ServerStream
 	port *Port
 	call *call
+	// next is the message that RecvMsg receives. It belongs to the goroutine that receives.
+	next received
 }
 
 // RecvMsg receives the next message, or a LimitError for a message that is too large.
-func (m measured) RecvMsg(msg any) error {
-	if err := m.ServerStream.RecvMsg(msg); err != nil {
+func (m *measured) RecvMsg(msg any) error {
+	m.next.message = messageOf(msg)
+	if err := m.ServerStream.RecvMsg(&m.next); err != nil {
 		return err
 	}
-	bytes := proto.Size(messageOf(msg))
 	m.call.speaks()
-	m.call.conn.complete(bytes)
-	return m.port.inspect(messageOf(msg), bytes)
+	m.call.conn.complete(m.next.bytes)
+	return m.port.inspect(m.next.message, m.next.bytes)
 }
 
 // SendMsg sends a message, which counts on the connection until it is written.
-func (m measured) SendMsg(msg any) error {
+func (m *measured) SendMsg(msg any) error {
 	if a, ok := msg.(Appender); ok {
 		return m.ServerStream.SendMsg(written{a, m.call.conn.Account})
 	}

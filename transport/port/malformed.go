@@ -22,6 +22,9 @@ const maxReason = 256
 // turns the reason into a refusal that names the field. gRPC itself would refuse the message as INTERNAL, without a
 // detail.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
+	if r, ok := v.(*received); ok {
+		r.bytes, v = data.Len(), r.message
+	}
 	err := c.CodecV2.Unmarshal(data, v)
 	m, ok := v.(proto.Message)
 	if err == nil || !ok {
