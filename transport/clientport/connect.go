@@ -27,7 +27,7 @@ type connectStream interface {
 	Context() context.Context
 	// SendMsg sends a [port.Appender].
 	SendMsg(m any) error
-	// RecvMsg receives a [holdfastv1.ClientMessage]. A message that is too large is returned together with the error.
+	// RecvMsg receives an [incoming]. A message that is too large is returned together with the error.
 	RecvMsg(m any) error
 }
 
@@ -240,17 +240,17 @@ func (c *connection) overflown(why error) error {
 
 // read serves the client's messages until the stream ends.
 func (c *connection) read(ctx context.Context, stream connectStream) error {
+	var m incoming
 	for {
-		m := new(holdfastv1.ClientMessage)
-		err := stream.RecvMsg(m)
-		if c.large = largeWrite(m, err); err != nil && c.large == nil {
+		err := stream.RecvMsg(&m)
+		if c.large = largeWrite(m.ClientMessage, err); err != nil && c.large == nil {
 			return err
 		}
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		c.received.Add(1)
-		if err := c.receive(ctx, m); err != nil {
+		if err := c.receive(ctx, m.ClientMessage); err != nil {
 			return err
 		}
 	}

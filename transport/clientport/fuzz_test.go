@@ -34,9 +34,12 @@ func (s *oneMessage) RecvMsg(m any) error {
 	if len(s.in) == 0 {
 		return io.EOF
 	}
-	proto.Merge(m.(proto.Message), s.in[0])
+	b, err := proto.Marshal(s.in[0])
+	if in := m.(*incoming); !in.Decode(b) {
+		proto.Merge(in, s.in[0])
+	}
 	s.in = s.in[1:]
-	return nil
+	return err
 }
 
 // due returns the seqs of the answers that a message gets: one for each request of a batch, and one without a seq for a

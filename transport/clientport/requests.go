@@ -46,6 +46,7 @@ func seqFrom(m *holdfastv1.ClientMessage) (uint64, error) {
 	return seq, wire.SeqOf(seq)
 }
 
+// touch serves a touch. The reader uses the memory of t again for its next message.
 func (c *connection) touch(ctx context.Context, t *holdfastv1.Touch) error {
 	ids, err := wire.TouchFrom(t)
 	if err != nil {
@@ -56,14 +57,14 @@ func (c *connection) touch(ctx context.Context, t *holdfastv1.Touch) error {
 		return err
 	}
 	// A message counts once, whether it names sessions or means all of them: the cost is the message itself.
-	now := time.Now()
+	now, seq := time.Now(), t.GetSeq()
 	if err := c.reservations.Admit(now, ratelimit.Arrival{Kind: ratelimit.Touches}); err != nil {
 		return err
 	}
 	touched := c.conn.TouchAndConfirm(ids, func(safeFor time.Duration) {
 		c.promised.extend(ids, now.Add(safeFor))
 		var buffer [64]byte
-		c.out.write(wire.AppendTouched(buffer[:0], t.GetSeq(), safeFor, 0))
+		c.out.write(wire.AppendTouched(buffer[:0], seq, safeFor, 0))
 	})
 	c.renewed(now, ids, touched.SafeFor)
 	if len(acked) > 0 {
@@ -76,11 +77,11 @@ func (c *connection) touch(ctx context.Context, t *holdfastv1.Touch) error {
 	delivered := c.tree.deliveredUpTo()
 	if len(touched.Failures) == 0 {
 		var buffer [64]byte
-		c.out.write(wire.AppendTouched(buffer[:0], t.GetSeq(), touched.SafeFor, delivered))
+		c.out.write(wire.AppendTouched(buffer[:0], seq, touched.SafeFor, delivered))
 		return nil
 	}
 	answer := &holdfastv1.Touched{
-		Seq: t.GetSeq(), SafeFor: wire.PromiseProto(touched.SafeFor), Failures: failuresProto(touched.Failures),
+		Seq: seq, SafeFor: wire.PromiseProto(touched.SafeFor), Failures: failuresProto(touched.Failures),
 		Delivered: delivered,
 	}
 	c.out.add(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Touched{Touched: answer}})

@@ -23,6 +23,14 @@ type Appender interface {
 	Append(b []byte) ([]byte, error)
 }
 
+// Decoder is a message from a client that decodes some forms of itself.
+type Decoder interface {
+	proto.Message
+	// Decode reports whether it has decoded a message. If not, it leaves the message empty, and the generated code
+	// decodes. It must not keep b.
+	Decode(b []byte) bool
+}
+
 // received is a message from a client, with its size on the wire.
 type received struct {
 	message proto.Message

@@ -25,6 +25,15 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	if r, ok := v.(*received); ok {
 		r.bytes, v = data.Len(), r.message
 	}
+	if d, ok := v.(Decoder); ok {
+		var whole []byte
+		if len(data) == 1 {
+			whole = data[0].ReadOnlyData()
+		}
+		if d.Decode(whole) {
+			return nil
+		}
+	}
 	err := c.CodecV2.Unmarshal(data, v)
 	m, ok := v.(proto.Message)
 	if err == nil || !ok {
