@@ -133,7 +133,7 @@ func (n *Node) open() (err error) {
 	}()
 	n.openState()
 	n.voter = election.New(election.Config{
-		Logger: n.options.Logger, Pulse: n.pulse, Membership: n.membership, Silence: n.cfg.Raft.HeartbeatTimeout * 3 / 2,
+		Logger: n.options.Logger, Pulse: n.pulse, Membership: n.membership, Silence: n.cfg.RaftConfig().LeaderLeaseTimeout,
 	})
 	n.olderCopy = members.NewOlderCopyCheck(n.membership, n.dir,
 		filepath.Join(n.dir.Path(), storage.OlderCopyFolder), n.failure.fail)

@@ -26,7 +26,8 @@ type Config struct {
 	Logger     hclog.Logger
 	Pulse      session.Pulse
 	Membership *members.Membership
-	// Silence is how long Raft receives nothing from a leader that is gone though its connections stay open.
+	// Silence is how long Raft receives nothing from a leader that is gone though its connections stay open. It is
+	// Raft's leader lease: see F1.
 	Silence time.Duration
 }
 

@@ -82,12 +82,15 @@ func (m *Machine) finds(now time.Time, f Facts, leader session.Node) bool {
 	return m.sight.of == leader && m.sight.view == gone || m.leader == leader && m.silent(now, f)
 }
 
-// silent reports whether the leader sent no heartbeat for the silence limit. A frozen leader closes no connection. Time
-// in which this process did not run does not count, nor does time in which it knew no leader: Raft names a leader
-// before it has noted the contact.
+// silent reports whether the leader sent no heartbeat for the silence limit. A frozen leader closes no connection.
 func (m *Machine) silent(now time.Time, f Facts) bool {
-	silence := min(f.Silence, now.Sub(m.awake), now.Sub(m.known))
-	return m.silence > 0 && m.leaderOfTerm && m.leader != m.self && silence >= m.silence
+	return m.silence > 0 && m.leaderOfTerm && m.leader != m.self && m.quiet(now, f) >= m.silence
+}
+
+// quiet returns the time without a heartbeat. Time in which this process did not run does not count, nor does time in
+// which it knew no leader: Raft names a leader before it has noted the contact.
+func (m *Machine) quiet(now time.Time, f Facts) time.Duration {
+	return min(f.Silence, now.Sub(m.awake), now.Sub(m.known))
 }
 
 // convinced reports whether this node finds the leader gone too. If it does not know, it begins a probe.

@@ -23,8 +23,8 @@ const (
 	// probeRetry is the time until the next probe of the leader's address after an unclear answer. Each is twice
 	// the one before. A process that ends closes its connections one after the other, and its listener among them.
 	probeRetry = 2 * time.Millisecond
-	// probesPerTimeout is how often a voter checks for silence within the silence limit.
-	probesPerTimeout = 6
+	// probesPerTimeout is how often a voter looks within the silence limit whether its own process runs.
+	probesPerTimeout = 4
 	// paused is how late a wake may be. A process that wakes later did not run, and messages from meanwhile may wait in
 	// its sockets.
 	paused = 100 * time.Millisecond
@@ -100,7 +100,7 @@ func (m *Machine) OnQuestion(now time.Time, f Facts, from session.Node, q Questi
 		m.rest()
 		backs, e.Canvass = true, nil // it yields, and stops asking for backing
 	}
-	e.Wake = m.wake(now)
+	e.Wake = m.wake(now, f)
 	return backs, e
 }
 
@@ -156,7 +156,7 @@ func (m *Machine) note(now time.Time, f Facts) {
 func (m *Machine) step(now time.Time, f Facts) (e Effects) {
 	m.watch(now, f, &e)
 	m.advance(now, f, &e)
-	e.Wake = m.wake(now)
+	e.Wake = m.wake(now, f)
 	return e
 }
 
@@ -180,7 +180,7 @@ func (m *Machine) free(now time.Time, f Facts, from session.Node, q Question) bo
 }
 
 // wake returns when something is due.
-func (m *Machine) wake(now time.Time) time.Time {
+func (m *Machine) wake(now time.Time, f Facts) time.Time {
 	var at time.Time
 	sooner := func(t time.Time) {
 		if at.IsZero() || t.Before(at) {
@@ -201,6 +201,9 @@ func (m *Machine) wake(now time.Time) time.Time {
 	}
 	if m.silence > 0 && m.leaderOfTerm && m.leader != m.self {
 		sooner(now.Add(m.Calm()))
+		if left := m.silence - m.quiet(now, f); left > 0 {
+			sooner(now.Add(left))
+		}
 	}
 	m.next = at
 	return at
