@@ -53,9 +53,12 @@ func (r *replica) apply(t fataler, term uint64, commands ...session.Command) []s
 	return r.applyBytes(t, term, data)
 }
 
+// applyBytes applies an entry, and overwrites its bytes then: the state keeps none of them.
 func (r *replica) applyBytes(t fataler, term uint64, data []byte) []session.Result {
 	t.Helper()
+	data = slices.Clone(data)
 	results, ok := r.Apply(&raft.Log{Index: r.next, Term: term, Data: data}).([]session.Result)
+	clear(data)
 	if !ok {
 		t.Fatalf("Apply at index %d is no list of results; told Fatal: %v", r.next, r.fatal)
 	}

@@ -3,6 +3,7 @@ package watch
 import (
 	"fmt"
 	"iter"
+	"slices"
 	"sort"
 	"sync/atomic"
 
@@ -19,7 +20,7 @@ func DefaultRingLimits() RingLimits { return RingLimits{Items: 262_144, Bytes: 6
 const ringChunks = 1024
 
 // spareChunks is the space for further chunks in a list of chunks, so that few new chunks copy the list. Up to the next
-// copy, the list may keep as many dropped chunks in memory.
+// copy, the list may keep about as many dropped chunks in memory.
 const spareChunks = ringChunks / 32
 
 // Ring holds the newest changes of a node, in the order of their stamps (V3 ring of changes).
@@ -140,6 +141,9 @@ func (r *Ring[T]) trim(list *ringList[T]) bool {
 		return false
 	}
 	list.chunks = list.chunks[drop:]
+	if drop > spareChunks {
+		list.chunks = slices.Clone(list.chunks)
+	}
 	return true
 }
 

@@ -84,12 +84,12 @@ func (m *Machine) finds(now time.Time, f Facts, leader session.Node) bool {
 
 // silent reports whether the leader sent no heartbeat for the silence limit. A frozen leader closes no connection.
 func (m *Machine) silent(now time.Time, f Facts) bool {
-	return m.silence > 0 && m.leaderOfTerm && m.leader != m.self && m.quiet(now, f) >= m.silence
+	return m.silence > 0 && m.leaderOfTerm && m.leader != m.self && m.silentFor(now, f) >= m.silence
 }
 
-// quiet returns the time without a heartbeat. Time in which this process did not run does not count, nor does time in
+// silentFor returns the time without a heartbeat. Time in which this process did not run does not count, nor does time in
 // which it knew no leader: Raft names a leader before it has noted the contact.
-func (m *Machine) quiet(now time.Time, f Facts) time.Duration {
+func (m *Machine) silentFor(now time.Time, f Facts) time.Duration {
 	return min(f.Silence, now.Sub(m.awake), now.Sub(m.known))
 }
 

@@ -19,7 +19,7 @@ func TestF1ALeaderThatFreezes(t *testing.T) {
 	m := New(2, limit)
 	e := m.Wake(epoch.Add(-time.Hour), open(0))
 	for at := e.Wake; at.Before(epoch); at = e.Wake {
-		if e = m.Wake(at, open(0)); e.Canvass != nil || e.Wake.Sub(at) != limit/probesPerTimeout {
+		if e = m.Wake(at, open(0)); e.Canvass != nil || e.Wake.Sub(at) != limit/wakesPerLimit {
 			t.Fatalf("in calm: %+v", e)
 		}
 	}

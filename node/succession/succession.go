@@ -23,8 +23,8 @@ const (
 	// probeRetry is the time until the next probe of the leader's address after an unclear answer. Each is twice
 	// the one before. A process that ends closes its connections one after the other, and its listener among them.
 	probeRetry = 2 * time.Millisecond
-	// probesPerTimeout is how often a voter looks within the silence limit whether its own process runs.
-	probesPerTimeout = 4
+	// wakesPerLimit is how often a calm voter wakes within the silence limit, so that it notices its own pauses.
+	wakesPerLimit = 4
 	// paused is how late a wake may be. A process that wakes later did not run, and messages from meanwhile may wait in
 	// its sockets.
 	paused = 100 * time.Millisecond
@@ -67,7 +67,7 @@ func New(self session.Node, silence time.Duration) *Machine {
 }
 
 // Calm is the time after which the machine wants to be woken while it finds nothing. Sooner wakes do no harm.
-func (m *Machine) Calm() time.Duration { return m.silence / probesPerTimeout }
+func (m *Machine) Calm() time.Duration { return m.silence / wakesPerLimit }
 
 // Wake takes note of the time and of changed facts.
 func (m *Machine) Wake(now time.Time, f Facts) Effects {
@@ -201,7 +201,7 @@ func (m *Machine) wake(now time.Time, f Facts) time.Time {
 	}
 	if m.silence > 0 && m.leaderOfTerm && m.leader != m.self {
 		sooner(now.Add(m.Calm()))
-		if left := m.silence - m.quiet(now, f); left > 0 {
+		if left := m.silence - m.silentFor(now, f); left > 0 {
 			sooner(now.Add(left))
 		}
 	}

@@ -95,7 +95,7 @@ func newWorld(s scope) *world {
 	for i := 1; i < s.size; i++ {
 		n, v := session.Node(i+1), &w.nodes[i]
 		v.machine = New(n, silence)
-		for at := epoch.Add(-2 * limit); at.Before(epoch); at = at.Add(limit / probesPerTimeout) {
+		for at := epoch.Add(-2 * limit); at.Before(epoch); at = at.Add(limit / wakesPerLimit) {
 			v.machine.Wake(at, w.facts(n))
 		}
 		if !s.lives || v.cut {

@@ -242,6 +242,7 @@ func (c *connection) overflown(why error) error {
 func (c *connection) read(ctx context.Context, stream connectStream) error {
 	var m incoming
 	for {
+		m.ClientMessage = nil // a quiet stream keeps nothing
 		err := stream.RecvMsg(&m)
 		if c.large = largeWrite(m.ClientMessage, err); err != nil && c.large == nil {
 			return err

@@ -48,3 +48,33 @@ func TestIdleStreams(t *testing.T) {
 		}
 	})
 }
+
+// A quiet stream keeps nothing of its last message, however large it was.
+func TestAQuietStreamKeepsNoMessage(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		_, network, stop := clientPort(t, Config{}, &fakeService{})
+		defer stop()
+		c := holdfastv1.NewSessionServiceClient(dialPipes(t, network))
+		const large = 1_000_000
+		before := 0
+		for i := range 5 {
+			stream, err := c.Connect(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			m := openMessage(1)
+			m.GetOpen().RequestId = make([]byte, large) // is refused
+			send(t, stream, m)
+			if receive(t, stream).GetFailed() == nil {
+				t.Error("the message was accepted")
+			}
+			synctest.Wait()
+			if i == 0 {
+				before = heap() // with what one connection and one stream keep in pools
+			}
+		}
+		if kept := heap() - before; kept > large {
+			t.Errorf("%d bytes are kept by four quiet streams", kept)
+		}
+	})
+}

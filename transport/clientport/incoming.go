@@ -23,7 +23,7 @@ const fewIDs = 64
 type incoming struct {
 	*holdfastv1.ClientMessage
 	memory holdfastv1.ClientMessage
-	form   holdfastv1.ClientMessage_Touch
+	oneof  holdfastv1.ClientMessage_Touch
 	touch  holdfastv1.Touch
 }
 
@@ -42,7 +42,7 @@ func (m *incoming) Decode(b []byte) bool {
 	for ; len(ids) > 0; ids = ids[8:] {
 		m.touch.Ids = append(m.touch.Ids, binary.LittleEndian.Uint64(ids))
 	}
-	m.form.Touch, m.memory.Message = &m.touch, &m.form
+	m.oneof.Touch, m.memory.Message = &m.touch, &m.oneof
 	m.ClientMessage = &m.memory
 	return true
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -218,4 +220,42 @@ func TestTheEndOfManySessionsFits(t *testing.T) {
 	if a.Add(1); l.Waiting() != 1 {
 		t.Errorf("%d bytes count on the node, want 1: the stream left an allowance", l.Waiting())
 	}
+}
+
+// Whatever wakes a writer, and whenever, all that is queued before the end is sent, by one goroutine at a time.
+func TestAWriterWithManyWakers(t *testing.T) {
+	const wakers, each = 8, 500
+	o := newOutbox(wakers*each, new(port.Account), port.ReadTimeout, noState)
+	w := &writer{out: o, ended: make(chan error, 1)}
+	var running atomic.Int32
+	var serving sync.WaitGroup
+	sent := 0
+	w.start = func() {
+		serving.Go(func() {
+			w.serve(t.Context(), func(m any) error {
+				if running.Add(1) > 1 {
+					t.Error("two goroutines send")
+				}
+				sent += len(m.(*parcel).parts) //nolint:errcheck // it panics
+				running.Add(-1)
+				return nil
+			})
+		})
+	}
+	o.wake = w.wake
+	var waking sync.WaitGroup
+	for range wakers {
+		waking.Go(func() {
+			for range each {
+				o.jeopardyEnded()
+			}
+		})
+	}
+	waking.Wait()
+	o.close()
+	if err := <-w.ended; err != nil || sent != wakers*each {
+		t.Errorf("%d messages were sent, want %d; %v", sent, wakers*each, err)
+	}
+	w.stop()
+	serving.Wait()
 }

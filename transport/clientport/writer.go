@@ -61,14 +61,14 @@ func (w *writer) serve(ctx context.Context, send func(m any) error) {
 			w.ended <- err
 			return
 		}
-		if w.rest() {
+		if w.endIfIdle() {
 			return
 		}
 	}
 }
 
-// rest reports whether the goroutine ends, because nothing is left to send.
-func (w *writer) rest() bool {
+// endIfIdle reports whether the goroutine ends, because nothing is left to send.
+func (w *writer) endIfIdle() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.running, w.again = w.again, false
@@ -119,5 +119,7 @@ func (w *writer) send(ctx context.Context, batch []outgoing, send func(m any) er
 	guard.arm(slow)
 	defer guard.disarm()
 	p.pack(batch)
-	return send(p)
+	err := send(p)
+	p.parts = nil
+	return err
 }

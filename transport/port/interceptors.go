@@ -120,6 +120,7 @@ type measured struct {
 // RecvMsg receives the next message, or a LimitError for a message that is too large.
 func (m *measured) RecvMsg(msg any) error {
 	m.next.message = messageOf(msg)
+	defer func() { m.next.message = nil }() // a quiet stream keeps nothing
 	if err := m.ServerStream.RecvMsg(&m.next); err != nil {
 		return err
 	}

@@ -50,9 +50,9 @@ const (
 	// watchSilence is how long a node that watches may be silent before the client asks for a sign of life. A watching
 	// node reports its stamp each second (V5 stamps for idle watchers).
 	watchSilence = 3 * time.Second
-	// SignWithin is the time limit of a sign of life. With the default settings nodes elect another leader 1.5 s after
-	// the leader has frozen, so most clients that leave a frozen leader find the new leader.
-	SignWithin = 750 * time.Millisecond
+	// SignWithin is the time limit of a sign of life. With the default settings nodes elect another leader 1 s after the
+	// leader has frozen, so most clients that leave a frozen leader find the new leader.
+	SignWithin = 500 * time.Millisecond
 	// A connection is brief if the client leaves it within briefly. After maxBrief brief connections in a row the
 	// client waits before the next connection.
 	briefly  = time.Second
