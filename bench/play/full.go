@@ -94,9 +94,9 @@ func (f *full) leaderKilled(ctx context.Context) error {
 	}
 	opened := make(chan error, 1)
 	go func() {
-		took, err := firstOpen(ctx, []system.Conn{probe}, begin)
+		took, failed := firstOpen(ctx, []system.Conn{probe}, begin)
 		f.set(f.key+"_first", took.Seconds())
-		opened <- err
+		opened <- failed
 	}()
 	kept := keep(ctx, f.left(), touchEvery)
 	defer kept.stop()

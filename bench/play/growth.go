@@ -18,10 +18,9 @@ type step struct {
 	n    int
 }
 
-var (
-	sessionSteps = []step{{"10k", 10_000}, {"100k", 100_000}, {"1m", 1_000_000}}
-	entrySteps   = []step{{"10k", 10_000}, {"100k", 100_000}, {"1m", 1_000_000}, {"5m", 5_000_000}}
-)
+func sessionSteps() []step { return []step{{"10k", 10_000}, {"100k", 100_000}, {"1m", 1_000_000}} }
+
+func entrySteps() []step { return append(sessionSteps(), step{"5m", 5_000_000}) }
 
 // growthSessionWork opens sessions until there are 1,000,000. At each step it opens 200 more at the leader, one after
 // the other. In the end it measures RSS, and restarts all servers. A system ends at the last step that it can reach.
@@ -30,7 +29,7 @@ func growthSessionWork() Work {
 		{"growth_session_rss", "RSS per session at the last step, all servers", Bytes},
 		{"growth_session_restart", "all servers restarted with these sessions: a new session after", Seconds},
 	}
-	return growthWork("growth-sessions", "one open with %s sessions", "growth_open_", sessionSteps, figures, growSessions)
+	return growthWork("growth-sessions", "one open with %s sessions", "growth_open_", sessionSteps(), figures, growSessions)
 }
 
 // growthEntryWork creates entries of 100 B until there are 5,000,000. At each step it creates 200 more through the
@@ -41,7 +40,7 @@ func growthEntryWork() Work {
 		{"growth_watch_rss", "RSS per watch of 1 M, all servers", Bytes},
 		{"growth_entry_restart", "all servers restarted with these entries: a new session after", Seconds},
 	}
-	w := growthWork("growth-entries", "one create with %s entries", "growth_create_", entrySteps, figures, growEntries)
+	w := growthWork("growth-entries", "one create with %s entries", "growth_create_", entrySteps(), figures, growEntries)
 	w.needs = can[system.Treed]
 	return w
 }
@@ -71,18 +70,18 @@ func (s *stage) grow(ctx context.Context, key string, steps []step, add func(fro
 	made := 0
 	for _, at := range steps {
 		n := s.scaled(at.n)
-		if err := add(made, n); err != nil {
+		if err = add(made, n); err != nil {
 			return 0, err
 		}
 		made = n
-		o, err := flood(ctx, 200, 1, func(i int, done func(error)) { one(made+i, done) })
-		if err != nil {
+		var o *outcome
+		if o, err = flood(ctx, 200, 1, func(i int, done func(error)) { one(made+i, done) }); err != nil {
 			return 0, err
 		}
 		s.set(key+at.name+"_p50", o.at(0.5).Seconds())
 		s.set(key+at.name+"_p99", o.at(0.99).Seconds())
 	}
-	if err := session.Sleep(ctx, settle); err != nil {
+	if err = session.Sleep(ctx, settle); err != nil {
 		return 0, err
 	}
 	after, err := proc.RSS(s.Servers()...)
@@ -95,16 +94,16 @@ func growSessions(ctx context.Context, s *stage) error {
 		return err
 	}
 	size := len(s.Servers())
-	reachable := slices.DeleteFunc(slices.Clone(sessionSteps), func(at step) bool { return s.many(at.n) < s.scaled(at.n) })
-	conns, err := connectAll(ctx, s, s.many(sessionSteps[len(sessionSteps)-1].n)/crowded/size+1)
+	reachable := slices.DeleteFunc(sessionSteps(), func(at step) bool { return s.many(at.n) < s.scaled(at.n) })
+	conns, err := connectAll(ctx, s, s.many(1_000_000)/crowded/size+1)
 	if err != nil {
 		return err
 	}
 	kept := keep(ctx, conns, short)
 	defer func() { kept.stop(); endAll(conns) }()
 	each, err := s.grow(ctx, "growth_open_", reachable, func(from, to int) error {
-		_, err := flood(ctx, to-from, flight, spread(conns, make([]system.Session, to-from), long))
-		return err
+		_, failed := flood(ctx, to-from, flight, spread(conns, make([]system.Session, to-from), long))
+		return failed
 	}, func(_ int, done func(error)) { openOne(conns[leader], long, done) })
 	s.set("growth_session_rss", each)
 	if err != nil {
@@ -124,10 +123,10 @@ func growEntries(ctx context.Context, s *stage) error {
 	if err != nil {
 		return err
 	}
-	each, err := s.grow(ctx, "growth_create_", entrySteps, func(from, to int) error {
+	each, err := s.grow(ctx, "growth_create_", entrySteps(), func(from, to int) error {
 		create := p.creating("growth", tree.Persistent)
-		_, err := flood(ctx, to-from, flight, func(i int, done func(error)) { create(from+i, done) })
-		return err
+		_, failed := flood(ctx, to-from, flight, func(i int, done func(error)) { create(from+i, done) })
+		return failed
 	}, func(i int, done func(error)) { p.writers[leader].create(entry("one", i), tree.Persistent, done) })
 	s.set("growth_entry_rss", each)
 	if err != nil {
@@ -166,7 +165,7 @@ func (s *stage) watchMany(ctx context.Context) error {
 	}
 	n := s.scaled(1_000_000)
 	if _, err = flood(ctx, n, flight, func(i int, done func(error)) {
-		all[i%len(all)].Watch(entry("growth", i%s.scaled(entrySteps[0].n)), tree.WatchData, func(error) {}, done)
+		all[i%len(all)].Watch(entry("growth", i%s.scaled(10_000)), tree.WatchData, func(error) {}, done)
 	}); err != nil {
 		return err
 	}
