@@ -75,7 +75,8 @@ func usualOpens(ctx context.Context, s *stage) error {
 	if err != nil {
 		return err
 	}
-	for _, each := range []int{2, s.scaled(20)} {
+	most := s.many(30*flight)/flight - 8 // besides the sessions that stay
+	for _, each := range []int{2, min(s.scaled(20), max(most, 1))} {
 		before := proc.CPU(s.Servers()...)
 		begin := time.Now()
 		_, err := flood(ctx, len(conns), len(conns), func(i int, done func(error)) {
