@@ -24,7 +24,7 @@ var noLimits = []struct{ why, names string }{
 		fence.maxPause leader.roundsPerTimeout learner.aheadLimit learner.maxReopen learner/tree/pending.DefaultLimits.Quiet
 		learner/tree/pending.maxWait node/config.DefaultTuning.ShutdownTimeout node/config.DefaultTuning.SnapshotInterval
 		node/config.DefaultTuning.SnapshotThreshold node/config.maxCommitTimeout node/config.maxCatchUpWait
-		node/health.maxAnswerInterval node/succession.probesPerTimeout node/watchdog.scansPerLimit transport/census.maxAge
+		node/health.maxAnswerInterval node/succession.wakesPerLimit node/watchdog.scansPerLimit transport/census.maxAge
 		transport/ratelimit.maxCost
 		transport/raftnet.reportsPerTimeout transport/secure.maxAhead transport/wire.maxTry`,
 	},
