@@ -58,7 +58,7 @@ func (k *clerk) session(l *history.Ledger, position int, kind session.ChangeKind
 	c := session.Change{Kind: kind, Stamp: k.stamp(position)}
 	c.Session = session.Session{ID: id, Attachment: attachment, Instance: instance}
 	if kind == session.Ended {
-		c.Certificate.Cause = session.CauseExpired
+		c.Certificate = &session.Certificate{Cause: session.CauseExpired}
 		will := plain.Will{Transaction: tree.Transaction{Then: []tree.Op{set(tree.Any, "will")}}}
 		at := plain.At{Stamp: c.Stamp, Clock: l.Clock}
 		l.Changes = append(l.Changes, k.tree.End(at, uint64(id), true, &will)...)
