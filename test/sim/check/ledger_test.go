@@ -185,7 +185,7 @@ func TestLedger(t *testing.T) {
 			in[14].Writes[0].Attachment = 1
 		}},
 		{"after the end of the session", "I10", func(in map[uint64]*history.Ledger, _, _ []*history.Event) {
-			in[10].Sessions[0].Kind = session.Ended
+			in[10].Sessions[0].Kind, in[10].Sessions[0].Certificate = session.Ended, &session.Certificate{}
 		}},
 		{"a condition was not looked at", "I9", func(in map[uint64]*history.Ledger, _, _ []*history.Event) {
 			in[14].Writes[0].Result.Outcome = tree.Outcome{Ops: make([]tree.OpOutcome, 1)}
