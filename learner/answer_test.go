@@ -228,3 +228,20 @@ func TestTouchesAreSortedById(t *testing.T) {
 		}
 	}
 }
+
+// The buffers of a stream's answers keep no attachment: it may end before the next answer.
+func TestBuffersKeepNoAttachment(t *testing.T) {
+	cfg := Config{Interval: interval}
+	w := &answerer{
+		link: sink{}, table: NewTouchTable(), clock: newClock(&cfg, time.Now(), func() {}), view: newFakeView(),
+		log: &answerLog{}, drain: &drainer{},
+	}
+	w.table.attach(session.Session{ID: 1, Spec: session.Spec{Timeout: timeout}, Attachment: 1}, nil, mark{}, 0)
+	if err := w.answer(&session.Heartbeat{Round: 1}, true); err != nil {
+		t.Fatal(err)
+	}
+	swept := w.swept[:cap(w.swept)]
+	if len(swept) == 0 || slices.ContainsFunc(swept, func(s sweptTouch) bool { return s.a != nil }) {
+		t.Errorf("%d touches are kept: %v", len(swept), swept)
+	}
+}

@@ -3,6 +3,7 @@ package watch_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -187,7 +188,7 @@ func TestRingRefusesDisorder(t *testing.T) {
 	}
 }
 
-// TestSessionRing: changes of sessions count with their labels.
+// TestSessionRing: changes of sessions count, and ends with their certificates.
 func TestSessionRing(t *testing.T) {
 	ring := watch.NewSessionRing(watch.RingLimits{Items: 100, Bytes: 3000}, 0)
 	for index := uint64(1); index <= 50; index++ {
@@ -207,6 +208,37 @@ func TestSessionRing(t *testing.T) {
 		t.Errorf("got %v, want %v", ids, want)
 	}
 	if _, ok := ring.Range(tree.StampAt(30, 1), watch.End(50)); ok {
-		t.Error("holds 20 changes of 256 bytes in 3000 bytes")
+		t.Error("holds 20 changes of 192 bytes in 3000 bytes")
 	}
+	for index := uint64(51); index <= 100; index++ {
+		ring.Append(index, session.Change{
+			Stamp: tree.StampAt(index, 1), Kind: session.Ended, Certificate: &session.Certificate{},
+		})
+	}
+	if _, ok := ring.Range(tree.StampAt(94, 1), watch.End(100)); ok {
+		t.Error("holds 6 ends of 576 bytes in 3000 bytes")
+	}
+}
+
+// An entry that appends more than the ring holds leaves few of the dropped changes in memory.
+func TestARingLetsDroppedChangesGo(t *testing.T) {
+	const changes, large = 300, 100_000
+	type change struct {
+		stamp tree.Stamp
+		data  []byte
+	}
+	ring := watch.NewRing(watch.RingLimits{Items: 1024, Bytes: large}, 0, func(c *change) tree.Stamp { return c.stamp },
+		func(c *change) int { return len(c.data) })
+	var all []change
+	for i := range changes {
+		all = append(all, change{tree.StampAt(1, i), make([]byte, large)})
+	}
+	before := heap()
+	ring.Append(1, all...)
+	all = nil
+	if freed := int(before) - int(heap()); freed < changes/2*large {
+		t.Errorf("%d bytes of %d are freed", freed, changes*large)
+	}
+	runtime.KeepAlive(ring)
+	runtime.KeepAlive(all)
 }

@@ -64,6 +64,11 @@ func (l raftLogger) Error(message string, args ...any) {
 	if l.over() {
 		return
 	}
+	// A later snapshot of the leader came while the node wrote or received an earlier one.
+	if strings.Contains(fmt.Sprint(args...), storage.Superseded) {
+		l.Debug(message, args...)
+		return
+	}
 	switch message {
 	// Each attempt to reach another node that fails.
 	case "failed to heartbeat to", "failed to appendEntries to", "failed to pipeline appendEntries",
@@ -76,13 +81,6 @@ func (l raftLogger) Error(message string, args ...any) {
 	// Another leader was elected, or another node has closed its connection: neither is a fault of this node.
 	case "peer has newer term, stopping replication", "failed to decode incoming command", "failed to flush response":
 		l.Debug(message, args...)
-	// The leader's snapshot was installed while this node wrote its own.
-	case "failed to take snapshot":
-		if strings.Contains(fmt.Sprint(args...), storage.Superseded) {
-			l.Debug(message, args...)
-			return
-		}
-		l.Logger.Error(message, args...)
 	default:
 		l.Logger.Error(message, args...)
 	}

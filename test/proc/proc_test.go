@@ -1,6 +1,8 @@
 package proc
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -65,5 +67,19 @@ func TestProcess(t *testing.T) {
 	}
 	if _, err := RSS(p); err == nil {
 		t.Error("RSS of an ended process is known")
+	}
+	if err := p.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	if err := Until(ctx, time.Millisecond, func(context.Context) error {
+		out, err := os.ReadFile(p.Log())
+		if err == nil && strings.Count(string(out), "begun") != 2 {
+			err = fmt.Errorf("log is %q, want the word of both runs", out)
+		}
+		return err
+	}); err != nil {
+		t.Error(err)
 	}
 }

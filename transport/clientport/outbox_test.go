@@ -142,8 +142,8 @@ func TestAnIdleWriterKeepsNothing(t *testing.T) {
 	if closed, err := w.run(t.Context(), func(any) error { return nil }); closed || err != nil {
 		t.Errorf("closed %t, %v", closed, err)
 	}
-	if kept := heap() - before; kept > large/2 || o.bytes != 0 {
-		t.Errorf("%d bytes are kept after all was sent, %d are counted", kept, o.bytes)
+	if kept := heap() - before; kept > large/2 || o.bytes != 0 || w.next.parts != nil {
+		t.Errorf("%d bytes and %d parts are kept after all was sent, %d bytes are counted", kept, cap(w.next.parts), o.bytes)
 	}
 	o.close()
 	if closed, err := w.run(t.Context(), func(any) error { return nil }); !closed || err != nil {
@@ -184,7 +184,10 @@ func TestAWriterRunsOnDemand(t *testing.T) {
 	if err := <-w.ended; err != nil || started != 3 {
 		t.Errorf("ended with %v after %d goroutines, want 3", err, started)
 	}
-	w.running = false
+	w.wake() // after the goroutine has found nothing, before it ends
+	if w.endIfIdle() || !w.endIfIdle() {
+		t.Error("a message behind the last look waits for another message")
+	}
 	w.stop()
 	if w.wake(); started != 3 {
 		t.Error("a stopped writer started a goroutine")

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// writer sends the messages of one Connect stream: those of the outbox, and the node's items of the tree. Its goroutine
-// runs while there is something to send, and the first message starts it: nearly all streams are quiet nearly all the
-// time, and the stack of a goroutine that waits costs 4 KiB.
+// writer sends the messages of one Connect stream: those of the outbox, and the node's items of the tree. A message
+// starts the writer's goroutine, which ends when nothing is left to send. Most streams are quiet most of the time, and
+// the stack of a waiting goroutine takes 4 KiB.
 type writer struct {
 	// start starts a goroutine that calls serve; nil once stopped. guarded by mu
 	start func()
