@@ -21,6 +21,7 @@ import (
 	holdfastv1 "holdfast/proto/holdfast/v1" //nolint:depguard // a client's own words, through the client port
 	"holdfast/session"
 	"holdfast/test/bubble"
+	"holdfast/test/separate"
 	"holdfast/transport/authz"
 	"holdfast/transport/dial"
 	"holdfast/transport/wire"
@@ -135,7 +136,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 		ask["connect"] = func(cc *grpc.ClientConn) error { // a stream
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			s, err := holdfastv1.NewSessionServiceClient(cc).Connect(ctx)
+			s, err := separate.Stream(holdfastv1.NewSessionServiceClient(cc).Connect(ctx))
 			if err != nil {
 				return err
 			}
@@ -148,7 +149,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 		ask["open"] = func(cc *grpc.ClientConn) error { // in a stream
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			s, err := holdfastv1.NewSessionServiceClient(cc).Connect(ctx)
+			s, err := separate.Stream(holdfastv1.NewSessionServiceClient(cc).Connect(ctx))
 			if err != nil {
 				return err
 			}
@@ -271,7 +272,7 @@ func TestStreamsEndWithTheirToken(t *testing.T) {
 		n := c.leader(within)
 		streams := map[string]holdfastv1.SessionService_ConnectClient{}
 		for _, name := range []string{"client", "brief", "other", "less"} {
-			s, err := holdfastv1.NewSessionServiceClient(c.as(n, k.tokens[name].Secret())).Connect(t.Context())
+			s, err := separate.Stream(holdfastv1.NewSessionServiceClient(c.as(n, k.tokens[name].Secret())).Connect(t.Context()))
 			if err != nil {
 				t.Fatal(err)
 			}

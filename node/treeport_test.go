@@ -14,6 +14,7 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1" //nolint:depguard // a client's own words, through the client port
 	"holdfast/test/bubble"
+	"holdfast/test/separate"
 	"holdfast/transport/dial"
 	"holdfast/transport/wire"
 	"holdfast/tree"
@@ -26,7 +27,6 @@ type treeAtPort struct {
 	t        *testing.T
 	stream   holdfastv1.SessionService_ConnectClient
 	token    *holdfastv1.Token
-	unread   []*holdfastv1.ServerMessage
 }
 
 // treeAtPort opens a stream with a session, of a client that authenticates with a password.
@@ -40,7 +40,7 @@ func (c *testCluster) treeAtPort(n *testNode, password string) *treeAtPort {
 	x := &treeAtPort{
 		TreeServiceClient: holdfastv1.NewTreeServiceClient(conn), sessions: holdfastv1.NewSessionServiceClient(conn), t: c.t,
 	}
-	if x.stream, err = x.sessions.Connect(as(c.t.Context(), password)); err != nil {
+	if x.stream, err = separate.Stream(x.sessions.Connect(as(c.t.Context(), password))); err != nil {
 		c.t.Fatal(err)
 	}
 	c.opens++
@@ -71,17 +71,10 @@ func (x *treeAtPort) say(all ...*holdfastv1.ClientMessage) {
 // hear returns the next answer or event.
 func (x *treeAtPort) hear() *holdfastv1.ServerMessage {
 	x.t.Helper()
-	for len(x.unread) == 0 {
-		m, err := x.stream.Recv()
-		if err != nil {
-			x.t.Fatal(err)
-		}
-		if x.unread = m.GetAnswers().GetMessages(); m.GetAnswers() == nil {
-			x.unread = []*holdfastv1.ServerMessage{m}
-		}
+	m, err := x.stream.Recv()
+	if err != nil {
+		x.t.Fatal(err)
 	}
-	m := x.unread[0]
-	x.unread = x.unread[1:]
 	return m
 }
 

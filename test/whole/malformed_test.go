@@ -13,6 +13,7 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
+	"holdfast/test/separate"
 	"holdfast/test/whole"
 	"holdfast/transport/dial"
 )
@@ -105,7 +106,7 @@ func TestMalformedTracesCountAsNone(t *testing.T) {
 
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
-		stream, err := n.to.Connect(ctx)
+		stream, err := separate.Stream(n.to.Connect(ctx))
 		if err != nil {
 			c.T.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"holdfast/client"
 	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/test/separate"
 	"holdfast/test/whole"
 	"holdfast/transport/dial"
 )
@@ -84,7 +85,7 @@ func streamed(c *whole.Cluster, to holdfastv1.SessionServiceClient, timeout time
 	random := rand.New(rand.NewPCG(3, 4))
 	ctx, cancel := context.WithCancel(c.T.Context())
 	defer cancel()
-	stream, err := to.Connect(ctx)
+	stream, err := separate.Stream(to.Connect(ctx))
 	if err != nil {
 		c.T.Fatal(err)
 	}

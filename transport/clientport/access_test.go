@@ -15,6 +15,7 @@ import (
 	"holdfast/session"
 	"holdfast/test/authfile"
 	"holdfast/test/bubble"
+	"holdfast/test/separate"
 	"holdfast/transport/authz"
 	"holdfast/transport/internal/porttest"
 	"holdfast/transport/wire"
@@ -123,7 +124,7 @@ func TestRequestsOfAStreamNeedTheirRoles(t *testing.T) {
 		}
 		for name, opens := range map[string]bool{"client": true, "reader": false, "operator": false, "admin": true} {
 			ctx, cancel := context.WithCancel(keys.as(t.Context(), name))
-			stream, err := holdfastv1.NewSessionServiceClient(dialPipes(t, network)).Connect(ctx)
+			stream, err := separate.Stream(holdfastv1.NewSessionServiceClient(dialPipes(t, network)).Connect(ctx))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -160,7 +161,7 @@ func TestAStreamNeedsTheRoleOfWhatItHasBegun(t *testing.T) {
 		for name := range before {
 			ctx, cancel := context.WithCancel(keys.as(t.Context(), name))
 			defer cancel()
-			stream, err := holdfastv1.NewSessionServiceClient(dialPipes(t, network)).Connect(ctx)
+			stream, err := separate.Stream(holdfastv1.NewSessionServiceClient(dialPipes(t, network)).Connect(ctx))
 			if err != nil {
 				t.Fatal(err)
 			}

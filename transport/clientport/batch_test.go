@@ -14,6 +14,7 @@ import (
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/test/bubble"
+	"holdfast/test/separate"
 	"holdfast/transport/internal/porttest"
 	"holdfast/transport/ratelimit"
 	"holdfast/transport/wire"
@@ -31,9 +32,7 @@ func receiveAnswers(t *testing.T, stream holdfastv1.SessionService_ConnectClient
 	n int,
 ) (all []*holdfastv1.ServerMessage, messages int) {
 	t.Helper()
-	if s, ok := stream.(*separate); ok {
-		stream = s.SessionService_ConnectClient
-	}
+	stream = separate.Joined(stream)
 	for len(all) < n {
 		m := receive(t, stream)
 		messages++
@@ -283,7 +282,7 @@ func TestOutcomesAfterTheEndOfAStream(t *testing.T) {
 		s, network, stop := clientPort(t, Config{}, &service.fakeService)
 		defer stop()
 		conn := dialPipes(t, network)
-		stream, err := holdfastv1.NewSessionServiceClient(conn).Connect(t.Context())
+		stream, err := separate.Stream(holdfastv1.NewSessionServiceClient(conn).Connect(t.Context()))
 		if err != nil {
 			t.Fatal(err)
 		}

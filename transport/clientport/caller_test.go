@@ -19,6 +19,7 @@ import (
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/test/bubble"
+	"holdfast/test/separate"
 	"holdfast/transport/dial"
 	"holdfast/transport/internal/porttest"
 	"holdfast/transport/ratelimit"
@@ -276,7 +277,7 @@ func TestAnInvalidNameIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		stream, err := holdfastv1.NewSessionServiceClient(conn).Connect(t.Context())
+		stream, err := separate.Stream(holdfastv1.NewSessionServiceClient(conn).Connect(t.Context()))
 		if err == nil {
 			_, err = stream.Recv()
 		}

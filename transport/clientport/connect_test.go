@@ -12,6 +12,7 @@ import (
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/test/bubble"
+	"holdfast/test/separate"
 	"holdfast/transport/internal/porttest"
 	"holdfast/transport/wire"
 )
@@ -105,7 +106,7 @@ func TestConnectCancelsRequestsWithTheStream(t *testing.T) {
 		_, network, stop := clientPort(t, Config{}, service)
 		defer stop()
 		ctx, cancel := context.WithCancel(t.Context())
-		stream, err := holdfastv1.NewSessionServiceClient(dialPipes(t, network)).Connect(ctx)
+		stream, err := separate.Stream(holdfastv1.NewSessionServiceClient(dialPipes(t, network)).Connect(ctx))
 		if err != nil {
 			t.Fatal(err)
 		}

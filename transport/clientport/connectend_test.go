@@ -18,6 +18,7 @@ import (
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/test/bubble"
+	"holdfast/test/separate"
 	"holdfast/transport/internal/porttest"
 	"holdfast/transport/port"
 	"holdfast/transport/wire"
@@ -74,7 +75,7 @@ func TestAnEndedStreamKeepsNothing(t *testing.T) {
 		defer stop()
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		stream, err := holdfastv1.NewSessionServiceClient(dialPipes(t, network)).Connect(ctx)
+		stream, err := separate.Stream(holdfastv1.NewSessionServiceClient(dialPipes(t, network)).Connect(ctx))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,6 +14,7 @@ import (
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/test/bubble"
+	"holdfast/test/separate"
 	"holdfast/transport/port"
 	"holdfast/transport/wire"
 )
@@ -179,7 +180,7 @@ func TestStreamsOfTheNode(t *testing.T) {
 			holding(t, network, id+1)
 		}
 		c := dialPipes(t, network)
-		stream, err := holdfastv1.NewSessionServiceClient(c).Connect(t.Context())
+		stream, err := separate.Stream(holdfastv1.NewSessionServiceClient(c).Connect(t.Context()))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,6 +12,7 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
+	"holdfast/test/separate"
 	"holdfast/transport/dial"
 	"holdfast/transport/internal/porttest"
 	"holdfast/transport/port"
@@ -234,38 +235,16 @@ func dialPipes(t *testing.T, network *porttest.Pipes) *grpc.ClientConn {
 	return conn
 }
 
-// separate is a stream that returns joined messages one by one, each with the state.
-type separate struct {
-	holdfastv1.SessionService_ConnectClient
-	unread []*holdfastv1.ServerMessage
-}
-
-func (s *separate) Recv() (*holdfastv1.ServerMessage, error) {
-	if len(s.unread) == 0 {
-		m, err := s.SessionService_ConnectClient.Recv()
-		if err != nil || m.GetAnswers() == nil {
-			return m, err
-		}
-		s.unread = m.GetAnswers().GetMessages()
-		for _, one := range s.unread {
-			one.State = m.GetState()
-		}
-	}
-	m := s.unread[0]
-	s.unread = s.unread[1:]
-	return m, nil
-}
-
 // connected returns a new Connect stream.
 func connected(t *testing.T, network *porttest.Pipes) holdfastv1.SessionService_ConnectClient {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	t.Cleanup(cancel)
-	stream, err := holdfastv1.NewSessionServiceClient(dialPipes(t, network)).Connect(ctx)
+	stream, err := separate.Stream(holdfastv1.NewSessionServiceClient(dialPipes(t, network)).Connect(ctx))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &separate{SessionService_ConnectClient: stream}
+	return stream
 }
 
 // speaking opens a Connect stream that has sent a message, and serves no session.

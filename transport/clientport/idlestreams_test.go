@@ -7,6 +7,7 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/test/bubble"
+	"holdfast/test/separate"
 )
 
 // TestIdleStreams: of many idle streams of a connection, the last one stays, because the client would open it again.
@@ -20,7 +21,7 @@ func TestIdleStreams(t *testing.T) {
 		streams := make([]holdfastv1.SessionService_ConnectClient, 60)
 		for i := range streams {
 			var err error
-			if streams[i], err = c.Connect(t.Context()); err != nil {
+			if streams[i], err = separate.Stream(c.Connect(t.Context())); err != nil {
 				t.Fatal(err)
 			}
 			if i == 0 {
@@ -58,7 +59,7 @@ func TestAQuietStreamKeepsNoMessage(t *testing.T) {
 		const large = 1_000_000
 		before := 0
 		for i := range 5 {
-			stream, err := c.Connect(t.Context())
+			stream, err := separate.Stream(c.Connect(t.Context()))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -18,6 +18,7 @@ import (
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/test/bubble"
+	"holdfast/test/separate"
 	"holdfast/transport/internal/porttest"
 	"holdfast/transport/port"
 	"holdfast/transport/wire"
@@ -72,7 +73,7 @@ func TestStreamsAboveTheLimitWait(t *testing.T) {
 		c := holdfastv1.NewSessionServiceClient(dialPipes(t, network))
 		ctx, cancel := context.WithCancel(t.Context())
 		for range 2 {
-			stream, err := c.Connect(ctx)
+			stream, err := separate.Stream(c.Connect(ctx))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -17,6 +17,7 @@ import (
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/test/bubble"
+	"holdfast/test/separate"
 	"holdfast/transport/census"
 	"holdfast/transport/wire"
 	"holdfast/tree"
@@ -44,7 +45,7 @@ func TestListConnections(t *testing.T) {
 		began := time.Now()
 		quiet := holding(t, network, 7)
 		ctx := metadata.AppendToOutgoingContext(t.Context(), wire.DigestKey, "boss:secret", wire.ClientNameKey, "worker")
-		busy, err := holdfastv1.NewSessionServiceClient(dialPipes(t, network)).Connect(ctx)
+		busy, err := separate.Stream(holdfastv1.NewSessionServiceClient(dialPipes(t, network)).Connect(ctx))
 		if err != nil {
 			t.Fatal(err)
 		}

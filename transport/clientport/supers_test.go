@@ -13,6 +13,7 @@ import (
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/test/bubble"
+	"holdfast/test/separate"
 	"holdfast/transport/authz"
 	"holdfast/transport/wire"
 	"holdfast/tree"
@@ -54,7 +55,7 @@ func TestSuperWritesAreAudited(t *testing.T) {
 			t.Fatal(err)
 		}
 		streamed, hangUp := context.WithCancel(super)
-		stream, err := holdfastv1.NewSessionServiceClient(cc).Connect(streamed)
+		stream, err := separate.Stream(holdfastv1.NewSessionServiceClient(cc).Connect(streamed))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/test/bubble"
+	"holdfast/test/separate"
 	"holdfast/transport/internal/porttest"
 	"holdfast/transport/wire"
 	"holdfast/tree"
@@ -340,7 +341,7 @@ func TestPrincipalsOfAStream(t *testing.T) {
 				_, network, stop := clientPort(t, Config{}, service)
 				defer stop()
 				ctx := metadata.AppendToOutgoingContext(t.Context(), wire.DigestKey, tt.sent)
-				stream, err := holdfastv1.NewSessionServiceClient(dialPipes(t, network)).Connect(ctx)
+				stream, err := separate.Stream(holdfastv1.NewSessionServiceClient(dialPipes(t, network)).Connect(ctx))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -374,7 +375,7 @@ func TestStreamsWithWatchesAreNotIdle(t *testing.T) {
 		watchRead.GetRead().Watch = true
 		for i, m := range []*holdfastv1.ClientMessage{addMessage(1, 0), watchRead, readMessage(1, 0)} {
 			var err error
-			if streams[i], err = c.Connect(t.Context()); err != nil {
+			if streams[i], err = separate.Stream(c.Connect(t.Context())); err != nil {
 				t.Fatal(err)
 			}
 			send(t, streams[i], m)

@@ -15,6 +15,7 @@ import (
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/test/bubble"
+	"holdfast/test/separate"
 	"holdfast/transport/dial"
 	"holdfast/transport/internal/porttest"
 	"holdfast/transport/port"
@@ -28,7 +29,7 @@ func TestHeadersAreNotUnread(t *testing.T) {
 		defer stop()
 		p := newProbe(network)
 		conn := dialPipes(t, network)
-		stream, err := holdfastv1.NewSessionServiceClient(conn).Connect(t.Context())
+		stream, err := separate.Stream(holdfastv1.NewSessionServiceClient(conn).Connect(t.Context()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -61,7 +62,7 @@ func TestAcknowledgementsAreNotUnread(t *testing.T) {
 		}
 		defer conn.Close()
 		c := holdfastv1.NewSessionServiceClient(conn)
-		stream, err := c.Connect(t.Context())
+		stream, err := separate.Stream(c.Connect(t.Context()))
 		if err != nil {
 			t.Fatal(err)
 		}

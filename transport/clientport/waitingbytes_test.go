@@ -18,6 +18,7 @@ import (
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/test/bubble"
+	"holdfast/test/separate"
 	"holdfast/transport/dial"
 	"holdfast/transport/internal/porttest"
 	"holdfast/transport/port"
@@ -75,7 +76,7 @@ func unreadTouches(t *testing.T, s *Server, network *porttest.Pipes, streams,
 	all := make([]holdfastv1.SessionService_ConnectClient, streams)
 	for i := range all {
 		var err error
-		if all[i], err = c.Connect(ctx); err != nil {
+		if all[i], err = separate.Stream(c.Connect(ctx)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -343,7 +344,7 @@ func TestRequestsUnderWayCount(t *testing.T) {
 		}
 		refused := 0
 		for range 8 {
-			stream, err := c.Connect(t.Context())
+			stream, err := separate.Stream(c.Connect(t.Context()))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -356,7 +357,7 @@ func TestRequestsUnderWayCount(t *testing.T) {
 			if s.Stats().Failed > 0 {
 				refused++
 				if got := limitNamed(
-					wire.FailedError(receive(t, &separate{SessionService_ConnectClient: stream}).GetFailed()),
+					wire.FailedError(receive(t, stream).GetFailed()),
 				); got != "buffered_bytes_per_connection" {
 					t.Errorf("refused by %s", got)
 				}
