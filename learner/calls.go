@@ -105,7 +105,7 @@ func (c *calls) nextBatch() []session.Request {
 	if c.waiting = c.waiting[n:]; len(c.waiting) == 0 {
 		c.waiting = nil // the returned part belongs to its message
 	} else {
-		notify(c.wake) // heartbeats are answered before further requests are sent
+		notify(c.wake)
 	}
 	return batch
 }

@@ -22,11 +22,25 @@ type relay struct {
 	onComparison func(reported session.StateDigest, found session.Comparison)
 	// beats holds the one unanswered heartbeat (R1 rounds).
 	beats chan session.Heartbeat
-	// Only the writing goroutine uses answerer, apart from its log of answers.
+	// Only the answering goroutine uses answerer, apart from its log of answers.
 	answerer *answerer
 	calls    *calls
 	// forwarder sends writes; nil if the leader accepts none.
 	forwarder *forwarder
+}
+
+// sharedLink is a link on which any goroutine may call Send. The messages go in the order of the calls, so that requests
+// wait for one chunk of an answer, and not for its other chunks.
+type sharedLink struct {
+	Link
+	// turn holds one value during a Send.
+	turn chan struct{}
+}
+
+func (l *sharedLink) Send(m session.LearnerMessage) error {
+	l.turn <- struct{}{}
+	defer func() { <-l.turn }()
+	return l.Link.Send(m)
 }
 
 var errProtocol = errors.New("leader broke the protocol")
@@ -47,8 +61,9 @@ func newRelay(s *Server, link Link) (*relay, error) {
 		return nil, fmt.Errorf("%w: the welcome names term %d, but this node's Raft is in term %d", session.ErrNoLeader,
 			m.Welcome.Term, own)
 	}
+	shared := &sharedLink{Link: link, turn: make(chan struct{}, 1)}
 	return &relay{
-		link:            link,
+		link:            shared,
 		term:            m.Welcome.Term,
 		table:           s.table,
 		recordHeartbeat: s.recordHeartbeat,
@@ -56,7 +71,7 @@ func newRelay(s *Server, link Link) (*relay, error) {
 		onComparison:    s.cfg.OnComparison,
 		beats:           make(chan session.Heartbeat, 1),
 		answerer: &answerer{
-			link: link, table: s.table, clock: s.clock, view: s.view, log: &answerLog{}, drain: &s.modeFacts.drain,
+			link: shared, table: s.table, clock: s.clock, view: s.view, log: &answerLog{}, drain: &s.modeFacts.drain,
 			full: s.cfg.FullDisk,
 		},
 		calls:     newCalls(),
@@ -64,11 +79,12 @@ func newRelay(s *Server, link Link) (*relay, error) {
 	}, nil
 }
 
-// run serves the leader until the link ends. The goroutine that ends first closes the link, which ends the other.
+// run serves the leader until the link ends. The goroutine that ends first closes the link, which ends the others.
 func (r *relay) run() error {
 	var wg sync.WaitGroup
-	var sendErr error
-	wg.Go(func() { sendErr = errors.Join(r.write(), r.link.Close()) })
+	var answerErr, requestErr error
+	wg.Go(func() { answerErr = errors.Join(r.answer(), r.link.Close()) })
+	wg.Go(func() { requestErr = errors.Join(r.request(), r.link.Close()) })
 	if r.forwarder != nil {
 		wg.Go(r.forwarder.run)
 	}
@@ -79,7 +95,7 @@ func (r *relay) run() error {
 	}
 	err = errors.Join(err, r.link.Close())
 	wg.Wait()
-	return errors.Join(err, sendErr)
+	return errors.Join(err, answerErr, requestErr)
 }
 
 // read processes the leader's messages.
@@ -118,8 +134,8 @@ func (r *relay) receiveHeartbeat(beat *session.Heartbeat) {
 	}
 }
 
-// write sends answers and requests. Only its goroutine sends.
-func (r *relay) write() error {
+// answer answers heartbeats.
+func (r *relay) answer() error {
 	r.table.beginStream()
 	first := true
 	for {
@@ -129,6 +145,16 @@ func (r *relay) write() error {
 				return fmt.Errorf("sending an answer to the leader of term %d: %w", r.term, err)
 			}
 			first = false
+		case <-r.calls.done:
+			return nil
+		}
+	}
+}
+
+// request sends requests.
+func (r *relay) request() error {
+	for {
+		select {
 		case <-r.calls.wake:
 			requests := r.calls.nextBatch()
 			if len(requests) == 0 {
