@@ -57,7 +57,7 @@ func (w *world) waits(n session.Node) bool { return w.lives && w.frozen && !w.at
 // leader tries what may happen to the leader.
 func (w *world) leader(try func(func(w *world))) {
 	if w.lives && !w.frozen && w.faults.freezes > 0 {
-		try(func(w *world) { w.faults.freezes--; w.frozen = true; w.tell("the leader freezes") })
+		try(func(w *world) { w.faults.freezes--; w.frozen, w.frozenAt = true, w.now; w.tell("the leader freezes") })
 	}
 	if w.frozen && w.faults.thaws > 0 {
 		try(func(w *world) { w.faults.thaws--; w.frozen = false; w.tell("the leader goes on") })

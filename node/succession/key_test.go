@@ -28,7 +28,7 @@ func (w *world) key() string {
 		}
 		return int64(max(t.Sub(w.time()), -2*time.Second))
 	}
-	num(int64(w.now))
+	num(int64(w.now), int64(w.frozenAt))
 	yes(w.lives, w.frozen)
 	for i := range w.nodes {
 		v := &w.nodes[i]

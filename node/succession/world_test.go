@@ -17,7 +17,9 @@ type world struct {
 	// lives says that node 1 runs and leads, frozen that it does not run for now: its connections stay open, and
 	// nothing comes.
 	lives, frozen bool
-	nodes         []voter
+	// frozenAt is when it froze. Its lease lasts for limit then.
+	frozenAt time.Duration
+	nodes    []voter
 	// letters are questions and answers under way, orders what machines have told Raft to do, looks the looks under
 	// way.
 	letters []letter
@@ -75,7 +77,7 @@ type look struct {
 // faults are budgets.
 type faults struct{ losses, restarts, resets, silences, pauses, freezes, thaws int }
 
-// limit is the silence after which machines find a leader gone.
+// limit is the silence after which machines find a leader gone, and the length of the leader's lease.
 const limit = 1500 * time.Millisecond
 
 var epoch = time.Unix(1000, 0)
@@ -229,6 +231,9 @@ func (w *world) does(n session.Node, e Effects) {
 func (w *world) decides(o order) {
 	if w.reached() {
 		w.bad = fmt.Sprintf("%d stands although a majority reaches the leader", o.node)
+	}
+	if w.frozen && w.now-w.frozenAt < limit && o.Evidence == Silent {
+		w.bad = fmt.Sprintf("%d stands %v after the leader froze, within its lease", o.node, w.now-w.frozenAt)
 	}
 	for _, a := range w.stood {
 		if a.node != o.node && a.Term == o.Term && o.at-a.at < Bond-counts {

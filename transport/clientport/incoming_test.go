@@ -59,3 +59,31 @@ func TestIncomingMessages(t *testing.T) {
 		t.Errorf("a touch of one session allocates %v times", n)
 	}
 }
+
+// Whatever is decoded quickly is what the generated code decodes.
+func FuzzIncoming(f *testing.F) {
+	for _, m := range []*holdfastv1.ClientMessage{
+		touchMessage(1, 7), touchMessage(1<<40, 7, 1<<63, 9), touchMessage(2), touchMessage(0, 1), openMessage(3),
+		batchMessage(touchMessage(1)),
+	} {
+		b, err := proto.Marshal(m)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+		f.Add(append(b, b...))
+		f.Add(b[:len(b)-1])
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		in, want := incoming{}, &holdfastv1.ClientMessage{}
+		if !in.Decode(b) {
+			if !proto.Equal(&in, want) {
+				t.Errorf("% x is not decoded quickly, and leaves %v", b, in.ClientMessage)
+			}
+			return
+		}
+		if err := proto.Unmarshal(b, want); err != nil || !proto.Equal(&in, want) {
+			t.Errorf("% x is decoded as %v, want %v, %v", b, in.ClientMessage, want, err)
+		}
+	})
+}
