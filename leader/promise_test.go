@@ -284,3 +284,35 @@ func TestS2OpenAndMove(t *testing.T) {
 		}
 	})
 }
+
+// B3: a request between two chunks of an answer counts at once. After a resume at the same node, a later chunk's touch
+// under the former attachment is rejected (S1 confirmed touches), and the resume's deadline stays (S2 opens and moves
+// are touches).
+func TestB3ARequestBetweenTwoChunks(t *testing.T) {
+	trio(t, func(w *world) {
+		m := w.join(3, prompt)
+		defer w.run()()
+		w.at(1100 * ms)
+		m.asks(session.Request{Seq: 1, Open: &session.OpenRequest{Spec: session.Spec{Timeout: long}}})
+		opened := m.replied(1).Session
+		m.replies(nil)
+		w.at(2000 * ms)
+		round := m.last().Round
+		part := answer(round)
+		part.Attachment, part.Last = opened.Attachment, false
+		m.says(part)
+		m.asks(session.Request{Seq: 2, Resume: &session.ResumeRequest{Token: token(opened)}}) // due at 6.02 s
+		if r := m.replied(2); r == nil || r.Err != nil {
+			t.Fatalf("resume: %+v", r)
+		}
+		w.at(2400 * ms)
+		m.replies(prompt)
+		part = answer(round, session.Touch{ID: opened.ID})
+		part.Attachment = opened.Attachment
+		m.says(part)
+		if got := m.last().RejectedTouches; !sameIDs(got, []session.ID{opened.ID}) {
+			t.Errorf("rejected touches: %v, want %v", got, opened.ID)
+		}
+		w.expires(6250*ms, opened.ID)
+	})
+}

@@ -10,7 +10,7 @@ import (
 
 // relay is a node's work under one leader, over one link: it answers heartbeats and forwards requests.
 type relay struct {
-	link Link
+	link *sharedLink
 	// term is the leader's term.
 	term  uint64
 	table *TouchTable
@@ -29,18 +29,32 @@ type relay struct {
 	forwarder *forwarder
 }
 
-// sharedLink is a link on which any goroutine may call Send. The messages go in the order of the calls, so that requests
-// wait for one chunk of an answer, and not for its other chunks.
+// sharedLink is a link on which any goroutine may send. The goroutines take turns, first come, first served: so requests
+// wait for one chunk of an answer at most, and not for its other chunks.
 type sharedLink struct {
 	Link
-	// turn holds one value during a Send.
+	// turn holds one value during a goroutine's turn.
 	turn chan struct{}
+	// failed is the error of a Send. The goroutine whose turn it is reads and sets it.
+	failed error
 }
 
 func (l *sharedLink) Send(m session.LearnerMessage) error {
+	return l.sendNext(func() (session.LearnerMessage, bool) { return m, true })
+}
+
+// sendNext calls next when it is this goroutine's turn, and sends the message, if there is one. It does not call next
+// after a Send has failed.
+func (l *sharedLink) sendNext(next func() (session.LearnerMessage, bool)) error {
 	l.turn <- struct{}{}
 	defer func() { <-l.turn }()
-	return l.Link.Send(m)
+	if l.failed != nil {
+		return l.failed
+	}
+	if m, some := next(); some {
+		l.failed = l.Link.Send(m)
+	}
+	return l.failed
 }
 
 var errProtocol = errors.New("leader broke the protocol")
@@ -83,8 +97,8 @@ func newRelay(s *Server, link Link) (*relay, error) {
 func (r *relay) run() error {
 	var wg sync.WaitGroup
 	var answerErr, requestErr error
-	wg.Go(func() { answerErr = errors.Join(r.answer(), r.link.Close()) })
-	wg.Go(func() { requestErr = errors.Join(r.request(), r.link.Close()) })
+	wg.Go(func() { answerErr = errors.Join(r.answerHeartbeats(), r.link.Close()) })
+	wg.Go(func() { requestErr = errors.Join(r.sendRequests(), r.link.Close()) })
 	if r.forwarder != nil {
 		wg.Go(r.forwarder.run)
 	}
@@ -134,8 +148,8 @@ func (r *relay) receiveHeartbeat(beat *session.Heartbeat) {
 	}
 }
 
-// answer answers heartbeats.
-func (r *relay) answer() error {
+// answerHeartbeats answers each heartbeat before the next one comes (R1).
+func (r *relay) answerHeartbeats() error {
 	r.table.beginStream()
 	first := true
 	for {
@@ -151,16 +165,17 @@ func (r *relay) answer() error {
 	}
 }
 
-// request sends requests.
-func (r *relay) request() error {
+// sendRequests sends what is queued in r.calls. It takes a batch only when it can send it: the outcome of a request that
+// has been taken is unknown when the link ends.
+func (r *relay) sendRequests() error {
+	batch := func() (session.LearnerMessage, bool) {
+		requests := r.calls.nextBatch()
+		return session.LearnerMessage{Requests: requests}, len(requests) > 0
+	}
 	for {
 		select {
 		case <-r.calls.wake:
-			requests := r.calls.nextBatch()
-			if len(requests) == 0 {
-				continue
-			}
-			if err := r.link.Send(session.LearnerMessage{Requests: requests}); err != nil {
+			if err := r.link.sendNext(batch); err != nil {
 				return fmt.Errorf("sending requests to the leader of term %d: %w", r.term, err)
 			}
 		case <-r.calls.done:

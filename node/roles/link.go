@@ -21,8 +21,9 @@ type pipe struct {
 
 var errPipeEnded = errors.New("the link to this node's own tracker ended")
 
-// pipeDepth is the number of messages that one side may send before the other has received any.
-const pipeDepth = 64
+// pipeDepth is the number of messages that one side may send before the other has received any. It is small, because a
+// request waits for the chunks of an answer that are ahead of it.
+const pipeDepth = 2
 
 func newPipe(ctx context.Context) *pipe {
 	ctx, cancel := context.WithCancel(ctx)

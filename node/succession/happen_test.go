@@ -60,7 +60,7 @@ func (w *world) leader(try func(func(w *world))) {
 		try(func(w *world) { w.faults.freezes--; w.frozen, w.frozenAt = true, w.now; w.tell("the leader freezes") })
 	}
 	if w.frozen && w.faults.thaws > 0 {
-		try(func(w *world) { w.faults.thaws--; w.frozen = false; w.tell("the leader goes on") })
+		try(func(w *world) { w.faults.thaws--; w.frozen, w.frozenAt = false, 0; w.tell("the leader goes on") })
 	}
 }
 

@@ -75,8 +75,9 @@ func most(t *testing.T) int {
 }
 
 // TestNoHistoryIsWrong tries all histories of small worlds, up to a moment or to a number of events: two voters never
-// stand at the same time in the same term, and no voter stands while a majority reaches a living leader. It covers
-// about 100,000 states of three voters; of five voters it is a sample.
+// stand at the same time in the same term, and no voter stands while a majority reaches a living leader, or because of
+// silence while the lease of a frozen leader lasts. It covers about 100,000 states of three voters; of five voters it is
+// a sample.
 func TestNoHistoryIsWrong(t *testing.T) {
 	most := most(t)
 	for _, s := range scopes() {

@@ -17,7 +17,7 @@ type world struct {
 	// lives says that node 1 runs and leads, frozen that it does not run for now: its connections stay open, and
 	// nothing comes.
 	lives, frozen bool
-	// frozenAt is when it froze. Its lease lasts for limit then.
+	// frozenAt is when the leader froze, 0 if it runs. The leader's lease ends limit later.
 	frozenAt time.Duration
 	nodes    []voter
 	// letters are questions and answers under way, orders what machines have told Raft to do, looks the looks under

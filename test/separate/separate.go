@@ -19,7 +19,7 @@ func Stream(from holdfastv1.SessionService_ConnectClient, err error) (holdfastv1
 }
 
 func (s *stream) Recv() (*holdfastv1.ServerMessage, error) {
-	if len(s.unread) == 0 {
+	for len(s.unread) == 0 {
 		m, err := s.SessionService_ConnectClient.Recv()
 		if err != nil || m.GetAnswers() == nil {
 			return m, err
@@ -34,7 +34,8 @@ func (s *stream) Recv() (*holdfastv1.ServerMessage, error) {
 	return m, nil
 }
 
-// Joined returns the stream below a stream of this package: its messages are as the node sends them.
+// Joined returns the stream below a stream of this package, whose messages are as the node sends them. Call it before
+// the first Recv.
 func Joined(s holdfastv1.SessionService_ConnectClient) holdfastv1.SessionService_ConnectClient {
 	if s, ok := s.(*stream); ok {
 		return s.SessionService_ConnectClient

@@ -74,8 +74,13 @@ func FuzzIncoming(f *testing.F) {
 		f.Add(append(b, b...))
 		f.Add(b[:len(b)-1])
 	}
+	before, err := proto.Marshal(touchMessage(5, 3, 4))
+	if err != nil {
+		f.Fatal(err)
+	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		in, want := incoming{}, &holdfastv1.ClientMessage{}
+		in.Decode(before)
 		if !in.Decode(b) {
 			if !proto.Equal(&in, want) {
 				t.Errorf("% x is not decoded quickly, and leaves %v", b, in.ClientMessage)
