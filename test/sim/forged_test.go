@@ -17,8 +17,8 @@ import (
 const elsewhere = 200
 
 // forge changes the next entry of commands that a follower writes to its log and keeps in memory: the entry claims one
-// id more. No client notices, but the state and its digest differ from then on. (This test samples no digests, because
-// the checker would find the difference.) happened reports whether an entry was changed.
+// id more, and keeps its commands and clocks. No client notices, but the state and its digest differ from then on. (This
+// test samples no digests, because the checker would find the difference.) happened reports whether an entry was changed.
 func (w *world) forge(name string) (happened func() bool) {
 	d := w.drives[name]
 	d.mu.Lock()
@@ -30,7 +30,7 @@ func (w *world) forge(name string) (happened func() bool) {
 			}
 			e, err := entry.Decode(l.Data)
 			if err == nil {
-				l.Data, err = entry.Encode(append(e.Commands, session.ClaimIDs{Node: elsewhere, Count: 1}))
+				l.Data, err = entry.EncodeAt(append(e.Commands, session.ClaimIDs{Node: elsewhere, Count: 1}), e.Clocks)
 			}
 			if err != nil {
 				w.failf("forging an entry: %v", err)
