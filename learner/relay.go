@@ -29,13 +29,13 @@ type relay struct {
 	forwarder *forwarder
 }
 
-// sharedLink is a link on which any goroutine may send. The goroutines take turns, first come, first served: so requests
-// wait for one chunk of an answer at most, and not for its other chunks.
+// sharedLink is a link on which any goroutine may send. The goroutines take turns in the order of their calls: a request
+// waits while one chunk of an answer is sent, and goes before the next chunk.
 type sharedLink struct {
 	Link
 	// turn holds one value during a goroutine's turn.
 	turn chan struct{}
-	// failed is the error of a Send. The goroutine whose turn it is reads and sets it.
+	// failed is the first error of a Send. Only the goroutine whose turn it is uses failed.
 	failed error
 }
 
@@ -43,8 +43,8 @@ func (l *sharedLink) Send(m session.LearnerMessage) error {
 	return l.sendNext(func() (session.LearnerMessage, bool) { return m, true })
 }
 
-// sendNext calls next when it is this goroutine's turn, and sends the message, if there is one. It does not call next
-// after a Send has failed.
+// sendNext waits for this goroutine's turn, calls next, and sends the message that next returns, if any. After a failed
+// Send it returns that error and does not call next.
 func (l *sharedLink) sendNext(next func() (session.LearnerMessage, bool)) error {
 	l.turn <- struct{}{}
 	defer func() { <-l.turn }()
@@ -148,7 +148,7 @@ func (r *relay) receiveHeartbeat(beat *session.Heartbeat) {
 	}
 }
 
-// answerHeartbeats answers each heartbeat before the next one comes (R1).
+// answerHeartbeats answers the heartbeats, one at a time (R1).
 func (r *relay) answerHeartbeats() error {
 	r.table.beginStream()
 	first := true
@@ -165,8 +165,8 @@ func (r *relay) answerHeartbeats() error {
 	}
 }
 
-// sendRequests sends what is queued in r.calls. It takes a batch only when it can send it: the outcome of a request that
-// has been taken is unknown when the link ends.
+// sendRequests sends the queued requests. It takes a batch from the queue only in its turn: when the link ends, a request
+// in the queue was certainly not sent, and a request that was taken has an unknown outcome.
 func (r *relay) sendRequests() error {
 	batch := func() (session.LearnerMessage, bool) {
 		requests := r.calls.nextBatch()

@@ -44,8 +44,31 @@ func TestE4ARequestBehindAChunkWasNeverSent(t *testing.T) {
 	})
 }
 
-// sendingAChunk returns a leader to which the node sends its first answer: four chunks, each of which takes as long as
-// the leader does. Only the first one is on its way.
+// errFull is the error of a link to which nothing can be sent.
+var errFull = errors.New("full")
+
+// brokenLink is a link to which nothing can be sent.
+type brokenLink struct{ sink }
+
+func (brokenLink) Send(session.LearnerMessage) error { return errFull }
+
+// E4: after a failed Send, no request is taken from the queue.
+func TestE4NoRequestIsTakenAfterAFailedSend(t *testing.T) {
+	l := &sharedLink{Link: brokenLink{}, turn: make(chan struct{}, 1)}
+	if err := l.Send(session.LearnerMessage{}); !errors.Is(err, errFull) {
+		t.Errorf("the first send: %v, want %v", err, errFull)
+	}
+	err := l.sendNext(func() (session.LearnerMessage, bool) {
+		t.Error("a message was taken")
+		return session.LearnerMessage{}, true
+	})
+	if !errors.Is(err, errFull) {
+		t.Errorf("the next send: %v, want %v", err, errFull)
+	}
+}
+
+// sendingAChunk returns a leader to which the node sends its first answer, four chunks. The leader receives a message
+// only when the test does, and the node is sending the first chunk.
 func (w *world) sendingAChunk() *fakeLeader {
 	w.t.Helper()
 	for i := range 3*chunk + 1 {

@@ -9,8 +9,8 @@ type stream struct {
 	unread []*holdfastv1.ServerMessage
 }
 
-// Stream returns a Connect stream whose Recv returns the messages one by one, each with the node's state: a node joins
-// messages that wait together (B2 batched answers). It takes and returns the results of Connect.
+// Stream takes the results of Connect, and returns the stream with a Recv that returns one message at a time, with the
+// node's state. The node joins messages that wait together (B2 batched answers).
 func Stream(from holdfastv1.SessionService_ConnectClient, err error) (holdfastv1.SessionService_ConnectClient, error) {
 	if err != nil {
 		return nil, err

@@ -60,7 +60,7 @@ func TestIncomingMessages(t *testing.T) {
 	}
 }
 
-// Whatever is decoded quickly is what the generated code decodes.
+// FuzzIncoming compares incoming.Decode with the generated code, after another message.
 func FuzzIncoming(f *testing.F) {
 	for _, m := range []*holdfastv1.ClientMessage{
 		touchMessage(1, 7), touchMessage(1<<40, 7, 1<<63, 9), touchMessage(2), touchMessage(0, 1), openMessage(3),
